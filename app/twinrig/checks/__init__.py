@@ -1,0 +1,1 @@
+"""Preflight checks, one module each, registered in ``registry``."""

@@ -1,0 +1,1 @@
+"""Every journey in a terminal."""

@@ -1,0 +1,1 @@
+"""From log lines to a cause; no I/O."""

@@ -1,0 +1,1 @@
+"""Plain data and rules of the product; standard library only, no I/O."""

@@ -1,0 +1,84 @@
+"""Fixes as data: a plan of steps that can be shown, applied, proven and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinrig.domain.checks import Facts, Finding
+from twinrig.messages import Message
+
+
+@dataclass(frozen=True)
+class WriteFileStep:
+    """Make ``path`` on the target hold ``content``; None removes the file.
+
+    ``merge`` is not offered here: a fix computes the new content from what it read, and
+    ``expected_sha256`` ("" = file must not exist) refuses to overwrite a file that changed.
+    """
+
+    path: str
+    content: str | None
+    expected_sha256: str | None = None
+    mode: int = 0o644
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class CommandStep:
+    """Run ``argv`` on the target; ``revert_argv`` takes it back (None = cannot)."""
+
+    argv: tuple[str, ...]
+    revert_argv: tuple[str, ...] | None
+    root: bool = False
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class ProfileStep:
+    """Edit one profile. A value of None removes the entry. Keys: option id / variable name."""
+
+    profile_id: str
+    settings: Mapping[str, object]
+    env: Mapping[str, str | None]
+    reason: str
+
+
+FixStep = WriteFileStep | CommandStep | ProfileStep
+
+
+@dataclass(frozen=True)
+class FixPlan:
+    """What a fix would do, exactly. ``risk`` is told before anything is changed."""
+
+    fix_id: str
+    title: Message
+    steps: tuple[FixStep, ...]
+    risk: Message | None = None
+    needs_root: bool = False
+    needs_admin: bool = False
+    needs_wsl_shutdown: bool = False
+    needs_reboot: bool = False
+    needs_restart: bool = False
+    reversible: bool = True
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """A fix only the user can do: the steps in words."""
+
+    fix_id: str
+    title: Message
+    instructions: tuple[Message, ...]
+
+
+class Fix(Protocol):
+    """One way out of a finding. ``probes`` name what ``plan`` needs to have read."""
+
+    id: str
+    probes: tuple[str, ...]
+
+    def plan(self, finding: Finding, facts: Facts) -> FixPlan | Guidance:
+        """Pure: compute the plan from what was read. Raises UsageError when it cannot apply."""
+        ...

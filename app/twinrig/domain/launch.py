@@ -1,0 +1,79 @@
+"""What is needed to launch one node of a server, ready to be looked at before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class StopSignal(StrEnum):
+    """Signals the supervisor sends, gentle to final."""
+
+    INT = "INT"
+    TERM = "TERM"
+    KILL = "KILL"
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """A file that must exist before launch. ``path`` is on the target; mode as in chmod."""
+
+    path: str
+    content: str
+    mode: int = 0o600
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the server answers; ``base_url`` has no trailing slash and no ``/v1``."""
+
+    host: str
+    port: int
+
+    @property
+    def base_url(self) -> str:
+        """URL for a client on the same machine; a wildcard address is reached by loopback."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
+        return f"http://{host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """How to tell that the server is ready.
+
+    ``path`` answers 200 once the socket serves. ``completion_path`` with ``completion_body``
+    is the sampled completion that must succeed before READY (greedy ones do not touch the
+    paths that crash). Time-outs in seconds.
+    """
+
+    path: str
+    completion_path: str
+    completion_body: Mapping[str, object]
+    first_timeout_s: float = 300.0
+    later_timeout_s: float = 60.0
+    load_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """One node: exact argv, environment additions and files; nothing else is passed.
+
+    ``env`` holds additions to a clean base environment, ``unset`` names to drop from it.
+    ``secret_env`` names the entries of ``env`` that must be masked when shown.
+    """
+
+    node_id: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    files: tuple[FileSpec, ...]
+    endpoint: Endpoint
+    readiness: Readiness
+    model_id: str
+    metrics_path: str = "/metrics"
+    unset: tuple[str, ...] = ()
+    secret_env: tuple[str, ...] = ()
+    cwd: str | None = None
+    stop_signal: StopSignal = StopSignal.TERM
+    stop_timeout_s: float = 30.0
+    bearer_token: str | None = field(default=None, repr=False)

@@ -1,0 +1,56 @@
+"""Counters and gauges of a server at one instant, and the whole picture at one instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinrig.domain.gpu import GpuInfo, GpuSample
+from twinrig.domain.supervision import ServerRecord
+
+
+@dataclass(frozen=True)
+class EngineMetrics:
+    """What an engine's metrics say. Counters only grow, except when the server restarts.
+
+    ``kv_cache_usage`` and ``prefix_hit_ratio`` are 0 to 1. None = the engine does not say.
+    ``process_start_s`` (epoch) tells a restart.
+    """
+
+    generation_tokens: float | None = None
+    prompt_tokens: float | None = None
+    requests_running: float | None = None
+    requests_waiting: float | None = None
+    kv_cache_usage: float | None = None
+    kv_cache_size_tokens: int | None = None
+    prefix_queries: float | None = None
+    prefix_hits: float | None = None
+    preemptions: float | None = None
+    process_start_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Tokens per second over the last interval, probe tokens subtracted. None = unknown."""
+
+    generation_tps: float | None = None
+    prompt_tps: float | None = None
+    requests_running: int | None = None
+    requests_waiting: int | None = None
+    kv_cache_usage: float | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Both cards and the server at one instant; what page, tray and terminal view show.
+
+    ``demo`` marks simulated data: it must be labelled wherever it is shown.
+    ``gpu_error`` says why there are no samples.
+    """
+
+    taken_at_s: float
+    demo: bool
+    gpus: tuple[GpuInfo, ...]
+    samples: tuple[GpuSample, ...]
+    server: ServerRecord | None
+    throughput: Throughput
+    gpu_error: str = ""

@@ -1,0 +1,228 @@
+"""What supervisor and panel tell each other: desired state and record, as JSON files.
+
+The panel writes ``desired.json`` and reads ``state.json``; the supervisor does the reverse.
+Neither ever needs the other to be alive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from twinrig.domain.errors import DamagedFileError, NewerSchemaError
+from twinrig.domain.server import Phase, ServerState
+from twinrig.messages import Message, message
+
+RECORD_SCHEMA = 1
+
+
+class Desired(StrEnum):
+    """What the user wants of a server."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class DesiredState:
+    """``request_id`` is new for each request, so that "start again" after FAILED is seen."""
+
+    desired: Desired
+    request_id: str
+    requested_by: str
+    requested_at_s: float
+    schema_version: int = RECORD_SCHEMA
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes, path: str) -> DesiredState:
+        """Raises DamagedFileError / NewerSchemaError naming ``path``."""
+        data = _load(text, path)
+        try:
+            return cls(
+                Desired(data["desired"]),
+                str(data["request_id"]),
+                str(data["requested_by"]),
+                float(data["requested_at_s"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise _damaged(path) from error
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a server failed. ``finding_id`` is of the failure catalogue, "" when unknown.
+
+    ``log_line_no`` is 1-based in the log file of that run.
+    """
+
+    text: Message
+    next_step: Message
+    finding_id: str = ""
+    confidence: str = ""
+    root_cause_line: str = ""
+    log_line_no: int | None = None
+
+
+@dataclass(frozen=True)
+class PhaseTime:
+    """A phase that began (epoch seconds) and, when known, how long it took last time."""
+
+    phase: Phase
+    started_at_s: float
+    expected_s: float | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """Everything the supervisor knows; times are epoch seconds, None = not yet or unknown.
+
+    ``updated_at_s`` is a heartbeat: older than 30 s with a dead ``supervisor_pid`` means that
+    the supervisor is gone. ``probe_*_tokens`` are the supervisor's own, to be subtracted.
+    """
+
+    profile_id: str
+    target: str
+    engine_id: str
+    run_id: str
+    state: ServerState
+    updated_at_s: float
+    supervisor_pid: int
+    request_id: str = ""
+    server_pid: int | None = None
+    started_at_s: float | None = None
+    ready_at_s: float | None = None
+    phases: tuple[PhaseTime, ...] = ()
+    base_url: str = ""
+    metrics_url: str = ""
+    model_id: str = ""
+    log_path: str = ""
+    restarts: int = 0
+    quick_failures: int = 0
+    next_restart_at_s: float | None = None
+    last_exit: str = ""
+    failure: Failure | None = None
+    degraded_reason: Message | None = None
+    probe_prompt_tokens: int = 0
+    probe_generation_tokens: int = 0
+    environment_mismatch: tuple[str, ...] = ()
+    shared_memory: tuple[str, ...] = field(default=())
+    schema_version: int = RECORD_SCHEMA
+
+    def to_json(self) -> str:
+        """One JSON object with nested objects for phases, failure and messages."""
+        data = asdict(replace(self, failure=None, degraded_reason=None))
+        if self.failure is not None:
+            data["failure"] = {
+                **{f.name: getattr(self.failure, f.name) for f in fields(self.failure)},
+                "text": self.failure.text.to_json(),
+                "next_step": self.failure.next_step.to_json(),
+            }
+        if self.degraded_reason is not None:
+            data["degraded_reason"] = self.degraded_reason.to_json()
+        return json.dumps(data, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, path: str) -> ServerRecord:
+        """Raises DamagedFileError / NewerSchemaError naming ``path``; unknown keys are ignored."""
+        data = _load(text, path)
+        known = {f.name for f in fields(cls)}
+        values = {k: v for k, v in data.items() if k in known}
+        try:
+            values["state"] = ServerState(values["state"])
+            values["phases"] = tuple(
+                PhaseTime(
+                    Phase(p["phase"]), float(p["started_at_s"]), p["expected_s"], p["progress"]
+                )
+                for p in values.get("phases", ())
+            )
+            values["failure"] = _failure(values.get("failure"))
+            reason = values.get("degraded_reason")
+            values["degraded_reason"] = None if reason is None else Message.from_json(reason)
+            for name in ("environment_mismatch", "shared_memory"):
+                values[name] = tuple(str(v) for v in values.get(name, ()))
+            for name in ("supervisor_pid", "restarts", "quick_failures"):
+                values[name] = int(values.get(name, 0))
+            values["updated_at_s"] = float(values["updated_at_s"])
+            return cls(**values)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise _damaged(path) from error
+
+
+def _failure(data: Mapping[str, Any] | None) -> Failure | None:
+    if data is None:
+        return None
+    return Failure(
+        Message.from_json(data["text"]),
+        Message.from_json(data["next_step"]),
+        str(data.get("finding_id", "")),
+        str(data.get("confidence", "")),
+        str(data.get("root_cause_line", "")),
+        data.get("log_line_no"),
+    )
+
+
+def _load(text: str | bytes, path: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not isinstance(data, dict):
+        raise _damaged(path)
+    version = data.get("schema_version")
+    if isinstance(version, int) and version > RECORD_SCHEMA:
+        raise NewerSchemaError(
+            message(
+                "{path} was written by a newer Twinrig (version {version}).",
+                path=path,
+                version=version,
+            ),
+            message("Update Twinrig, or move the file away to start afresh; it was not changed."),
+        )
+    return data
+
+
+def _damaged(path: str) -> DamagedFileError:
+    return DamagedFileError(
+        message("{path} is damaged and cannot be read.", path=path),
+        message("Move the file away to start afresh; it was not changed."),
+    )
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """Where the files of one target's servers are; ``root`` is the target's state folder."""
+
+    root: Path
+
+    def folder(self, profile_id: str) -> Path:
+        """Folder of one profile's runs."""
+        return self.root / "servers" / profile_id
+
+    def desired(self, profile_id: str) -> Path:
+        """Written by panel and CLI."""
+        return self.folder(profile_id) / "desired.json"
+
+    def state(self, profile_id: str) -> Path:
+        """Written by the supervisor."""
+        return self.folder(profile_id) / "state.json"
+
+    def log(self, profile_id: str) -> Path:
+        """Output of the server; older parts are ``server.log.1`` ..."""
+        return self.folder(profile_id) / "server.log"
+
+    def supervisor_log(self, profile_id: str) -> Path:
+        """What the supervisor itself did, a line each."""
+        return self.folder(profile_id) / "supervisor.log"
+
+    def timings(self, profile_id: str) -> Path:
+        """Phase durations of the last successful start."""
+        return self.folder(profile_id) / "timings.json"

@@ -1,0 +1,65 @@
+"""Words for the enumerations that people see; marked here once, translated at the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from twinrig.domain.checks import Status
+from twinrig.domain.options import OptionGroup
+from twinrig.domain.server import Phase, ServerState
+from twinrig.messages import N_
+
+STATUS_WORDS: Mapping[Status, str] = MappingProxyType(
+    {
+        Status.PASS: N_("Fine"),
+        Status.WARN: N_("Warning"),
+        Status.FAIL: N_("Problem"),
+        Status.SKIP: N_("Skipped"),
+        Status.ERROR: N_("Could not tell"),
+    }
+)
+
+STATE_WORDS: Mapping[ServerState, str] = MappingProxyType(
+    {
+        ServerState.STOPPED: N_("Stopped"),
+        ServerState.STARTING: N_("Starting"),
+        ServerState.LOADING: N_("Loading"),
+        ServerState.READY: N_("Ready"),
+        ServerState.DEGRADED: N_("Not answering as it should"),
+        ServerState.BACKOFF: N_("Waiting before a restart"),
+        ServerState.SLEEPING: N_("Sleeping"),
+        ServerState.STOPPING: N_("Stopping"),
+        ServerState.FAILED: N_("Failed"),
+    }
+)
+
+PHASE_WORDS: Mapping[Phase, str] = MappingProxyType(
+    {
+        Phase.LAUNCH: N_("Launching the process"),
+        Phase.IMPORT: N_("Importing the engine"),
+        Phase.CONFIG: N_("Reading the configuration"),
+        Phase.WORKERS: N_("Starting one worker per card"),
+        Phase.WEIGHTS: N_("Loading weights"),
+        Phase.COMPILE: N_("Compiling"),
+        Phase.MEMORY: N_("Reserving the KV cache"),
+        Phase.GRAPHS: N_("Capturing CUDA graphs"),
+        Phase.LISTEN: N_("Opening the port"),
+        Phase.PROBE: N_("Proving with a first reply"),
+        Phase.SERVE: N_("Serving"),
+        Phase.STOP: N_("Stopping"),
+    }
+)
+
+GROUP_WORDS: Mapping[OptionGroup, str] = MappingProxyType(
+    {
+        OptionGroup.CONTEXT: N_("Context"),
+        OptionGroup.CACHE: N_("KV cache and memory"),
+        OptionGroup.PARALLEL: N_("Both cards"),
+        OptionGroup.BATCH: N_("Parallel requests"),
+        OptionGroup.DRAFT: N_("Speculative decoding"),
+        OptionGroup.MODEL: N_("Model"),
+        OptionGroup.LOADING: N_("Loading"),
+        OptionGroup.SERVING: N_("Serving"),
+    }
+)

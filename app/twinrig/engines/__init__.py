@@ -1,0 +1,1 @@
+"""Servers that Twinrig can run; one module each, registered in ``registry``."""

@@ -1,0 +1,82 @@
+"""What every engine must answer. Text in, text out: no file, process or network here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinrig.domain.errors import FieldError
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.options import Option, SettingValue
+from twinrig.domain.profile import Profile
+from twinrig.domain.server import Phase
+
+
+@dataclass(frozen=True)
+class PhaseEvent:
+    """A log line that tells a load phase; ``progress`` 0 to 1 where the line has it."""
+
+    phase: Phase
+    progress: float | None = None
+
+
+@dataclass(frozen=True)
+class RenderContext:
+    """What rendering needs besides the profile.
+
+    ``run_folder`` is an absolute folder on the target for files; ``on_wsl`` decides the safe
+    defaults; ``key`` is the API key or None; ``gpu_uuids`` the cards to use (empty = all).
+    """
+
+    install: EngineInstall
+    run_folder: str
+    on_wsl: bool = False
+    key: str | None = None
+    gpu_uuids: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """One server program. A new engine is one module and one registry line."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        """Name to show; a proper name, not translated."""
+        ...
+
+    @property
+    def package(self) -> str:
+        """Python distribution whose metadata tells the version ("" = not a package)."""
+        ...
+
+    @property
+    def default_port(self) -> int: ...
+
+    def options(self, version: str = "") -> tuple[Option, ...]:
+        """Rows that ``version`` knows ("" or unparsable = all)."""
+        ...
+
+    def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, SettingValue]:
+        """Settings of a new profile, for so many cards."""
+        ...
+
+    def validate(self, profile: Profile) -> tuple[FieldError, ...]:
+        """All faults of the profile's settings at once, cross-field rules included."""
+        ...
+
+    def render(self, profile: Profile, context: RenderContext) -> tuple[LaunchSpec, ...]:
+        """Exact files, argv and environment, one per node. Raises ProfileError when invalid."""
+        ...
+
+    def phase_of(self, line: str) -> PhaseEvent | None:
+        """The phase that this log line tells, if any."""
+        ...
+
+    def parse_metrics(self, text: str) -> EngineMetrics:
+        """Body of the metrics endpoint; unknown or damaged lines are skipped."""
+        ...

@@ -1,0 +1,1 @@
+"""Fixes, one module each, registered in ``registry``."""

@@ -1,0 +1,1 @@
+"""Adapters that touch a machine; they implement ``domain.ports``."""

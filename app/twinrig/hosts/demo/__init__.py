@@ -1,0 +1,1 @@
+"""The demo rig: a simulated machine with two cards."""

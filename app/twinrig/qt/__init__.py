@@ -1,0 +1,1 @@
+"""The panel; the only package that imports PySide6."""

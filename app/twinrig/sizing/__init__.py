@@ -1,0 +1,1 @@
+"""Pure functions from a model and settings to bytes per GPU."""

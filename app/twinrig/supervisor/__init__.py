@@ -1,0 +1,1 @@
+"""The process that owns a server; no Qt, no window."""
