@@ -46,6 +46,15 @@ class ProcessInfo:
     run_id: str | None = None
 
 
+@dataclass(frozen=True)
+class FolderEntry:
+    """One entry of a folder, links followed. ``size_bytes`` None: a folder or a broken link."""
+
+    name: str
+    is_dir: bool
+    size_bytes: int | None = None
+
+
 class Host(Protocol):
     """The Linux side of a target. Paths are the target's. Raises HostError when unreachable."""
 
@@ -78,6 +87,14 @@ class Host(Protocol):
 
     async def read_file(self, path: str, *, limit_bytes: int = 4 * 1024 * 1024) -> bytes | None:
         """Content, or None when there is no such file. Raises HostError when unreadable."""
+        ...
+
+    async def list_folder(self, path: str) -> tuple[FolderEntry, ...]:
+        """Entries by name; empty when there is no such folder. Raises HostError when unreadable."""
+        ...
+
+    async def home(self) -> str:
+        """Absolute home folder of the target's user."""
         ...
 
     async def write_file(
