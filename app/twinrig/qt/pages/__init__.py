@@ -1,0 +1,1 @@
+"""Pages of the panel: thin widgets over view models; ``registry`` lists them."""

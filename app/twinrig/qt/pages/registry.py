@@ -1,0 +1,12 @@
+"""All pages, in the order of the navigation. A new page is one file and one line here."""
+
+from __future__ import annotations
+
+from twinrig.qt.pages.base import Page
+from twinrig.qt.pages.overview import OverviewPage
+from twinrig.qt.pages.settings import SettingsPage
+
+PAGES: tuple[type[Page], ...] = (
+    OverviewPage,
+    SettingsPage,
+)

@@ -1,0 +1,1 @@
+"""What pages show and decide, testable without a window."""
