@@ -30,13 +30,18 @@ class EngineMetrics:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Tokens per second over the last interval, probe tokens subtracted. None = unknown."""
+    """Tokens per second over the last interval, probe tokens subtracted. None = unknown.
+
+    The rates hold for ``interval_s``, which is longer than usual after scrapes that failed:
+    the sum of rate times ``interval_s`` is what the server's counters grew by.
+    """
 
     generation_tps: float | None = None
     prompt_tps: float | None = None
     requests_running: int | None = None
     requests_waiting: int | None = None
     kv_cache_usage: float | None = None
+    interval_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Snapshot:
     """Both cards and the server at one instant; what page, tray and terminal view show.
 
     ``demo`` marks simulated data: it must be labelled wherever it is shown.
-    ``gpu_error`` says why there are no samples.
+    ``gpu_error`` says why there are no (fresh) samples, ``gpu_next_step`` what to do; both are
+    marked sentences, to be translated at the edge.
     """
 
     taken_at_s: float
@@ -54,3 +60,4 @@ class Snapshot:
     server: ServerRecord | None
     throughput: Throughput
     gpu_error: str = ""
+    gpu_next_step: str = ""

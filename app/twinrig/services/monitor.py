@@ -1,0 +1,115 @@
+"""One picture a second of both cards and the server, whatever of them exists."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.metrics import Snapshot, Throughput
+from twinrig.domain.ports import Clock, HttpClient
+from twinrig.domain.server import ServerState
+from twinrig.domain.supervision import ServerRecord
+from twinrig.engines.base import Engine
+from twinrig.services.gpu_sampler import GpuSampler, next_tick_s
+from twinrig.services.rates import ProbeTokens, RateMeter
+
+_log = logging.getLogger(__name__)
+
+SCRAPED_STATES = frozenset({ServerState.READY, ServerState.DEGRADED, ServerState.SLEEPING})
+SCRAPE_SHARE = 0.8
+"""Part of the interval that a scrape may take, so that a slow server delays no picture."""
+
+
+class StatusSource(Protocol):
+    """Tells which server is at work on the target."""
+
+    async def active_record(self) -> ServerRecord | None:
+        """The record of the server that runs, starts or just failed; None = there is none."""
+        ...
+
+
+class Monitor:
+    """Combines sampler, supervisor's record and metrics endpoint. One consumer at a time."""
+
+    def __init__(
+        self,
+        sampler: GpuSampler,
+        status: StatusSource,
+        http: HttpClient,
+        engines: Mapping[str, Engine],
+        clock: Clock,
+        demo: bool = False,
+        interval_s: float = 1.0,
+    ) -> None:
+        self._sampler = sampler
+        self._status = status
+        self._http = http
+        self._engines = engines
+        self._clock = clock
+        self._demo = demo
+        self._interval_s = interval_s
+        self._meter = RateMeter()
+        self._record: ServerRecord | None = None
+
+    async def snapshots(self) -> AsyncIterator[Snapshot]:
+        """The first at once, then one per interval on a fixed grid; late ones are left out.
+
+        The sampler's thread runs while the iterator is open: close it (``aclosing``) when done.
+        """
+        self._sampler.start()
+        try:
+            start_s = self._clock.monotonic()
+            while True:
+                yield await self.snapshot()
+                now_s = self._clock.monotonic()
+                await self._clock.sleep(next_tick_s(start_s, self._interval_s, now_s) - now_s)
+        finally:
+            await asyncio.to_thread(self._sampler.stop)
+
+    async def snapshot(self) -> Snapshot:
+        """The picture now; takes less than one interval, however slow the server is."""
+        throughput = Throughput()
+        try:
+            async with asyncio.timeout(self._interval_s * SCRAPE_SHARE):
+                self._record = await self._status.active_record()
+                throughput = await self._throughput(self._record)
+        except TimeoutError:
+            _log.debug("the server did not tell its metrics in time")
+        except TwinrigError as error:
+            _log.debug("no metrics: %s", error)
+        reading = self._sampler.latest()
+        return Snapshot(
+            taken_at_s=self._clock.now(),
+            demo=self._demo,
+            gpus=reading.gpus,
+            samples=reading.samples,
+            server=self._record,
+            throughput=throughput,
+            gpu_error=reading.error,
+            gpu_next_step=reading.next_step,
+        )
+
+    async def _throughput(self, record: ServerRecord | None) -> Throughput:
+        engine = self._engines.get(record.engine_id) if record is not None else None
+        if record is None or engine is None or record.state not in SCRAPED_STATES:
+            self._meter.reset()
+            return Throughput()
+        if not record.metrics_url:
+            return Throughput()
+        response = await self._http.get(
+            record.metrics_url, timeout_s=self._interval_s * SCRAPE_SHARE
+        )
+        if response.status != 200:
+            return Throughput()
+        text = response.body.decode("utf-8", "replace")
+        probe = ProbeTokens(record.probe_generation_tokens, record.probe_prompt_tokens)
+        return self._meter.update(
+            engine.parse_metrics(text), self._clock.monotonic(), probe=probe, run=_run_of(record)
+        )
+
+
+def _run_of(record: ServerRecord) -> str:
+    return f"{record.profile_id}/{record.run_id}/{record.restarts}"

@@ -1,0 +1,127 @@
+"""Tokens per second from counters that only grow: pure arithmetic, no clock, no network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinrig.domain.metrics import EngineMetrics, Throughput
+
+
+@dataclass(frozen=True)
+class ProbeTokens:
+    """Tokens that the supervisor's own probes have used since the server started."""
+
+    generation: int = 0
+    prompt: int = 0
+
+
+class _Counter:
+    """One counter, probe tokens subtracted.
+
+    The probe's tokens reach the server's counter before they reach the supervisor's record. The
+    net value can therefore fall by a few; such a fall is carried into the next intervals instead
+    of being shown as a negative rate, so that sums stay right.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._debt = 0.0
+
+    def reset(self) -> None:
+        self._last, self._debt = None, 0.0
+
+    def grown(self, raw: float | None, probe: int) -> float | None:
+        """Growth since the last call, never negative; None while unknown."""
+        if raw is None:
+            self.reset()
+            return None
+        net = raw - probe
+        last, self._last = self._last, net
+        if last is None:
+            return None
+        growth = net - last + self._debt
+        self._debt = min(growth, 0.0)
+        return max(growth, 0.0)
+
+
+class RateMeter:
+    """Turns successive scrapes of one server into rates. Feed it in order of time.
+
+    The first scrape of a server, and the first after a restart, have no rate: None, never zero.
+    A restart is a changed ``run`` or process start time, or a counter that fell.
+    """
+
+    def __init__(self) -> None:
+        self._generation = _Counter()
+        self._prompt = _Counter()
+        self._metrics: EngineMetrics | None = None
+        self._probe = ProbeTokens()
+        self._run = ""
+        self._at_s = 0.0
+
+    def reset(self) -> None:
+        """Forget the server; the next scrape is a first one."""
+        self._metrics = None
+        self._generation.reset()
+        self._prompt.reset()
+
+    def update(
+        self, metrics: EngineMetrics, at_s: float, *, probe: ProbeTokens, run: str = ""
+    ) -> Throughput:
+        """Rates since the last scrape. ``at_s`` is a monotonic time; ``run`` names the server run.
+
+        A scrape that is not later than the last one has no rate and changes nothing.
+        """
+        if self._metrics is not None and self._restarted(metrics, probe, run):
+            self.reset()
+        previous_s = self._at_s if self._metrics is not None else None
+        if previous_s is not None and at_s <= previous_s:
+            return _throughput(metrics, None, None, None)
+        generation = self._generation.grown(metrics.generation_tokens, probe.generation)
+        prompt = self._prompt.grown(metrics.prompt_tokens, probe.prompt)
+        self._metrics, self._probe, self._run, self._at_s = metrics, probe, run, at_s
+        if previous_s is None:
+            return _throughput(metrics, None, None, None)
+        return _throughput(metrics, generation, prompt, at_s - previous_s)
+
+    def _restarted(self, metrics: EngineMetrics, probe: ProbeTokens, run: str) -> bool:
+        last = self._metrics
+        assert last is not None
+        return (
+            run != self._run
+            or _changed(last.process_start_s, metrics.process_start_s)
+            or _fell(last.generation_tokens, metrics.generation_tokens)
+            or _fell(last.prompt_tokens, metrics.prompt_tokens)
+            or probe.generation < self._probe.generation
+            or probe.prompt < self._probe.prompt
+        )
+
+
+def _changed(before: float | None, after: float | None) -> bool:
+    return before is not None and after is not None and before != after
+
+
+def _fell(before: float | None, after: float | None) -> bool:
+    return before is not None and after is not None and after < before
+
+
+def _throughput(
+    metrics: EngineMetrics, generation: float | None, prompt: float | None, interval_s: float | None
+) -> Throughput:
+    known = generation is not None or prompt is not None
+    return Throughput(
+        generation_tps=_rate(generation, interval_s),
+        prompt_tps=_rate(prompt, interval_s),
+        requests_running=_whole(metrics.requests_running),
+        requests_waiting=_whole(metrics.requests_waiting),
+        kv_cache_usage=metrics.kv_cache_usage,
+        interval_s=interval_s if known else None,
+    )
+
+
+def _rate(growth: float | None, interval_s: float | None) -> float | None:
+    return None if growth is None or not interval_s else growth / interval_s
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
