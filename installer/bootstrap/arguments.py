@@ -1,0 +1,18 @@
+"""What the arguments of twinrig ask for, as far as the set-up must know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def panel_wanted(arguments: Sequence[str]) -> bool:
+    """Whether these arguments open the panel: no verb, or the verb ``panel``."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in ("--version", "--help", "-h"):
+            return False
+        if argument.startswith("--") and "=" not in argument:
+            next(rest, None)  # the value of a global option such as --target
+        elif not argument.startswith("-"):
+            return argument == "panel"
+    return True
