@@ -258,6 +258,10 @@ class Lock(Protocol):
         """Process id of the holder; None when free or unknown."""
         ...
 
+    def holder_note(self, name: str) -> str:
+        """What the holder says of itself, such as a profile id; "" when free or unknown."""
+        ...
+
 
 class SecretStore(Protocol):
     """Keys and tokens; values never appear in logs or profiles."""
