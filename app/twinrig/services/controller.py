@@ -1,0 +1,380 @@
+"""Start, stop and look at the one server of a target, from any number of panels at once.
+
+The panel's side only writes wishes and reads records: it can crash, update or quit. Nothing
+here trusts one source alone: lock, record and endpoint are read together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from twinrig.domain.errors import (
+    ConflictError,
+    DamagedFileError,
+    HostError,
+    TwinrigError,
+    UsageError,
+)
+from twinrig.domain.ports import Clock, HttpClient, Lock, ServiceManager
+from twinrig.domain.profile import Profile
+from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.domain.supervision import Desired, DesiredState, ServerRecord, StateLayout
+from twinrig.messages import Message, message
+from twinrig.services.log_reader import LogChunk, LogReader
+from twinrig.services.profile_store import ProfileStore
+from twinrig.services.server_files import ServerFiles
+
+__all__ = ["LogChunk", "ServerController", "ServerStatus"]
+
+SUPERVISOR_LOCK = "supervisor"
+CONTROL_LOCK = "control"
+POLL_S = 0.1
+PICKUP_TIMEOUT_S = 60.0
+"""A supervisor starts in about a second; a cold disk or a loaded machine takes far longer."""
+STOP_TIMEOUT_S = 90.0
+ENDPOINT_TIMEOUT_S = 2.0
+AUTOSTART_AGE_S = 30.0
+ORPHAN_GRACE_S = 10.0
+
+_AT_REST = frozenset({ServerState.STOPPED, ServerState.FAILED})
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """What is known of one profile's server, from lock, record and endpoint together.
+
+    ``answering`` None: nobody was asked. ``problem`` is a sentence for the user.
+    """
+
+    profile_id: str
+    record: ServerRecord | None
+    supervisor_alive: bool
+    answering: bool | None
+    problem: Message | None
+    autostart: bool | None
+
+
+class ServerController:
+    """One per target. ``lock`` must be an object of its own, used by nobody else."""
+
+    def __init__(
+        self,
+        layout: StateLayout,
+        manager: ServiceManager,
+        profiles: ProfileStore,
+        http: HttpClient,
+        lock: Lock,
+        clock: Clock,
+        target: str,
+    ) -> None:
+        self._layout = layout
+        self._manager = manager
+        self._profiles = profiles
+        self._http = http
+        self._lock = lock
+        self._clock = clock
+        self._target = target
+        self._files = ServerFiles(layout)
+        self._logs = LogReader()
+        self._mutex = asyncio.Lock()
+        self._autostart: dict[str, tuple[float, bool | None]] = {}
+
+    async def start(self, profile_id: str, requested_by: str) -> None:
+        """See that the profile's server runs; one that starts or runs already is left alone.
+
+        Returns once a supervisor works on it. Raises ConflictError when another profile's
+        server is there, HostError when no supervisor takes over, ProfileError and the like.
+        """
+        profile = self._own_profile(profile_id)
+        async with self._control():
+            if self._at_work(profile_id):
+                return
+            await self._until_free(profile_id)
+            await self._refuse_orphan(profile_id)
+            request = self._wish(profile_id, Desired.RUNNING, requested_by)
+            try:
+                await self._manager.start(profile.id)
+                await self._until_picked_up(profile_id, request)
+            except TwinrigError:
+                if self._holder() != profile_id:  # nobody took it: do not leave a wish behind
+                    self._wish(profile_id, Desired.STOPPED, requested_by)
+                raise
+
+    async def stop(self, profile_id: str, requested_by: str) -> None:
+        """Ask for the server to stop; returns at once. Works without a readable profile.
+
+        With a dead supervisor a new one is started: it sweeps what is left and says STOPPED.
+        """
+        self._profiles.path(profile_id)
+        async with self._control():
+            if self._holder() == profile_id:
+                self._wish(profile_id, Desired.STOPPED, requested_by)
+                return
+            try:
+                record = self._files.record(profile_id)
+                swept = record is None or record.state in _AT_REST
+            except DamagedFileError:
+                swept = False
+            if swept:
+                if self._files_say_running(profile_id):
+                    self._wish(profile_id, Desired.STOPPED, requested_by)
+                return
+            self._refuse_other(profile_id)
+            request = self._wish(profile_id, Desired.STOPPED, requested_by)
+            await self._manager.start(profile_id)
+            await self._until_picked_up(profile_id, request)
+
+    async def restart(self, profile_id: str, requested_by: str) -> None:
+        """Stop, wait until it is down, start. Raises as ``start``; HostError on time-out."""
+        self._own_profile(profile_id)
+        await self.stop(profile_id, requested_by)
+        await self.start(profile_id, requested_by)
+
+    async def status(self, profile_id: str) -> ServerStatus:
+        """The merged picture of one profile's server; damaged files are told, not raised."""
+        self._profiles.path(profile_id)
+        alive = self._holder() == profile_id
+        record, problem = None, None
+        try:
+            record = self._files.record(profile_id)
+        except DamagedFileError as error:
+            problem = error.text
+        active = record is not None and record.state in ACTIVE_STATES
+        answering = await self._answering(record) if record is not None and active else None
+        if record is not None and active and not alive:
+            problem = _orphan_text(answering)
+        return ServerStatus(
+            profile_id, record, alive, answering, problem, await self._autostart_of(profile_id)
+        )
+
+    async def active(self) -> ServerStatus | None:
+        """Status of the target's server that runs, starts or was left behind; None = none."""
+        holder = self._holder()
+        if holder:
+            return await self.status(holder)
+        record = self._files.latest(active=True)
+        return None if record is None else await self.status(record.profile_id)
+
+    async def active_record(self) -> ServerRecord | None:
+        """The record a monitor shows: at work, else left behind, else failed last.
+
+        Cheap enough for once a second: a stat per profile, no network.
+        """
+        holder = self._holder()
+        try:
+            record = self._files.record(holder) if holder else None
+        except DamagedFileError:
+            return None
+        if record is not None:
+            return record
+        return self._files.latest(active=True) or self._files.latest(active=False)
+
+    async def wait_for(
+        self, profile_id: str, states: Collection[ServerState], timeout_s: float
+    ) -> ServerRecord:
+        """The record once it answers the last request and is in one of ``states``.
+
+        Raises HostError on time-out, or when the supervisor is gone without getting there.
+        """
+        deadline = self._clock.monotonic() + timeout_s
+        gone_since: float | None = None
+        while True:
+            record = self._files.record(profile_id)
+            if record is not None and record.state in states and self._is_answer(record):
+                return record
+            now = self._clock.monotonic()
+            gone_since = None if self._holder() == profile_id else (gone_since or now)
+            if gone_since is not None and now - gone_since > ORPHAN_GRACE_S:
+                raise HostError(
+                    message("The supervisor of {profile} is gone.", profile=profile_id),
+                    self._look_at_log(profile_id),
+                )
+            if now >= deadline:
+                raise HostError(
+                    message("{profile} did not get there in time.", profile=profile_id),
+                    self._look_at_log(profile_id),
+                )
+            await self._clock.sleep(POLL_S)
+
+    def read_log(
+        self, profile_id: str, file_id: str = "", offset: int = -1, limit_bytes: int = 262144
+    ) -> LogChunk:
+        """A piece of the server's log; see ``LogReader.read``. Blocks for a file read."""
+        self._profiles.path(profile_id)
+        return self._logs.read(self._layout.log(profile_id), file_id, offset, limit_bytes)
+
+    async def set_autostart(self, profile_id: str, enabled: bool) -> None:
+        """Start at logon, or not. Raises HostError where that is not possible."""
+        if enabled:
+            self._own_profile(profile_id)
+        self._autostart.pop(profile_id, None)
+        await self._manager.set_autostart(profile_id, enabled)
+
+    # ---------------------------------------------------------------- one at a time
+
+    @asynccontextmanager
+    async def _control(self) -> AsyncIterator[None]:
+        """One start or stop at a time: in this process by a mutex, between them by a lock."""
+        async with self._mutex:
+            deadline = self._clock.monotonic() + PICKUP_TIMEOUT_S + STOP_TIMEOUT_S
+            while not self._lock.acquire(CONTROL_LOCK):
+                if self._clock.monotonic() >= deadline:
+                    raise ConflictError(
+                        message("Another window or terminal is starting or stopping the server."),
+                        message("Wait until it is done, then try again."),
+                    )
+                await self._clock.sleep(POLL_S)
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+    def _holder(self) -> str:
+        return self._lock.holder_note(SUPERVISOR_LOCK)
+
+    def _own_profile(self, profile_id: str) -> Profile:
+        profile = self._profiles.load(profile_id)
+        if profile.target != self._target:
+            raise UsageError(
+                message(
+                    "The profile {id} belongs to the target {target}.",
+                    id=profile_id,
+                    target=profile.target,
+                ),
+                message("Use --target {target}, or pick another profile.", target=profile.target),
+            )
+        return profile
+
+    def _wish(self, profile_id: str, desired: Desired, requested_by: str) -> str:
+        request_id = uuid.uuid4().hex
+        now = self._clock.now()
+        self._files.request(profile_id, DesiredState(desired, request_id, requested_by, now))
+        return request_id
+
+    def _files_say_running(self, profile_id: str) -> bool:
+        try:
+            desired = self._files.desired(profile_id)
+        except DamagedFileError:
+            return True
+        return desired is not None and desired.desired is Desired.RUNNING
+
+    # ---------------------------------------------------------------- who is there
+
+    def _refuse_other(self, profile_id: str) -> None:
+        holder = self._holder()
+        if holder and holder != profile_id:
+            raise ConflictError(
+                message("The server of {profile} is running on this target.", profile=holder),
+                message("Stop it first: one server at a time uses both cards."),
+            )
+
+    def _at_work(self, profile_id: str) -> bool:
+        """Whether a supervisor is bringing up or keeping this profile's server already."""
+        self._refuse_other(profile_id)
+        if self._holder() != profile_id or not self._files_say_running(profile_id):
+            return False
+        try:
+            record = self._files.record(profile_id)
+        except DamagedFileError:
+            return True
+        if record is None or not self._is_answer(record):
+            return True  # it has only just begun
+        if record.state is ServerState.BACKOFF:
+            self._wish(profile_id, Desired.RUNNING, "retry")  # a new request ends the waiting
+            return True
+        return record.state not in {*_AT_REST, ServerState.STOPPING}
+
+    async def _until_free(self, profile_id: str) -> None:
+        """Wait for a supervisor that is on its way out."""
+        deadline = self._clock.monotonic() + STOP_TIMEOUT_S
+        while self._holder():
+            self._refuse_other(profile_id)
+            if self._clock.monotonic() >= deadline:
+                raise HostError(
+                    message("The server of {profile} does not stop.", profile=profile_id),
+                    self._look_at_log(profile_id),
+                )
+            await self._clock.sleep(POLL_S)
+
+    async def _refuse_orphan(self, profile_id: str) -> None:
+        record = self._files.latest(active=True)
+        if record is None or record.profile_id == profile_id:
+            return  # its own leftovers are swept by the supervisor
+        if await self._answering(record):
+            raise ConflictError(
+                message(
+                    "The server of {profile} still runs, although its supervisor is gone.",
+                    profile=record.profile_id,
+                ),
+                message("Stop {profile} first; that ends what is left.", profile=record.profile_id),
+            )
+
+    async def _until_picked_up(self, profile_id: str, request_id: str) -> None:
+        deadline = self._clock.monotonic() + PICKUP_TIMEOUT_S
+        while self._holder() != profile_id:
+            self._refuse_other(profile_id)
+            try:
+                record = self._files.record(profile_id)
+            except DamagedFileError:
+                record = None
+            if record is not None and record.request_id == request_id:
+                return  # it came and went between two looks
+            if self._clock.monotonic() >= deadline:
+                raise HostError(
+                    message("The supervisor of {profile} did not start.", profile=profile_id),
+                    self._look_at_log(profile_id),
+                )
+            await self._clock.sleep(POLL_S)
+
+    def _is_answer(self, record: ServerRecord) -> bool:
+        """Whether ``record`` is about the last request, not about an earlier run."""
+        try:
+            desired = self._files.desired(record.profile_id)
+        except DamagedFileError:
+            return True
+        if desired is None or record.request_id in ("", desired.request_id):
+            return True
+        # A stop that found nothing to stop leaves the record of the earlier run.
+        at_rest = record.state in _AT_REST and not self._holder()
+        return desired.desired is Desired.STOPPED and at_rest
+
+    async def _answering(self, record: ServerRecord) -> bool:
+        if not record.base_url:
+            return False
+        try:
+            response = await self._http.get(
+                record.base_url + "/health", timeout_s=ENDPOINT_TIMEOUT_S
+            )
+        except HostError:
+            return False
+        return response.status < 500
+
+    async def _autostart_of(self, profile_id: str) -> bool | None:
+        known = self._autostart.get(profile_id)
+        now = self._clock.monotonic()
+        if known is not None and now - known[0] < AUTOSTART_AGE_S:
+            return known[1]
+        try:
+            value = await self._manager.autostart(profile_id)
+        except HostError:
+            value = None
+        self._autostart[profile_id] = (now, value)
+        return value
+
+    def _look_at_log(self, profile_id: str) -> Message:
+        return message("Look at {path}.", path=str(self._layout.supervisor_log(profile_id)))
+
+
+def _orphan_text(answering: bool | None) -> Message:
+    if answering:
+        return message(
+            "The supervisor is gone, but the server still answers. Stop it to tidy up, "
+            "or start it again under a new supervisor."
+        )
+    return message(
+        "The supervisor is gone and the server does not answer. Stop it to tidy up what is left."
+    )

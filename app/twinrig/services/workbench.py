@@ -1,0 +1,51 @@
+"""Everything one target offers, wired: what command line and panel are given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore
+from twinrig.domain.supervision import StateLayout
+from twinrig.engines.base import Engine
+from twinrig.services.controller import ServerController
+from twinrig.services.fixer import Fixer
+from twinrig.services.gpu_sampler import GpuSampler
+from twinrig.services.installs import EngineFinder
+from twinrig.services.journal import Journal
+from twinrig.services.models import ModelLibrary
+from twinrig.services.monitor import Monitor
+from twinrig.services.preflight import Preflight
+from twinrig.services.profile_store import ProfileStore
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it."""
+
+    target: str
+    label: str
+    demo: bool
+    on_wsl: bool
+    host: Host
+    open_gpu_probe: Callable[[], GpuProbe]
+    http: HttpClient
+    engines: Mapping[str, Engine]
+    profiles: ProfileStore
+    models: ModelLibrary
+    installs: EngineFinder
+    preflight: Preflight
+    fixer: Fixer
+    journal: Journal
+    controller: ServerController
+    secrets: SecretStore
+    layout: StateLayout
+    clock: Clock
+    service_kind: str
+
+    def monitor(self, interval_s: float = 1.0) -> Monitor:
+        """A new monitor with a sampler of its own; read it by one consumer."""
+        sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s)
+        return Monitor(
+            sampler, self.controller, self.http, self.engines, self.clock, self.demo, interval_s
+        )
