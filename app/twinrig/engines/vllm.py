@@ -1,0 +1,85 @@
+"""vLLM as an engine: option table, validation, launch, log phases and metrics behind one face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from twinrig.domain.errors import FieldError, ProfileError
+from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.options import Option, SettingValue
+from twinrig.domain.profile import EnvEntry, Profile
+from twinrig.engines.base import PhaseEvent, RenderContext
+from twinrig.engines.option_table import known_to, parse_options
+from twinrig.engines.vllm_defaults import default_environment, default_settings
+from twinrig.engines.vllm_launch import launch_spec
+from twinrig.engines.vllm_log import vllm_phase_of
+from twinrig.engines.vllm_metrics import parse_vllm_metrics
+from twinrig.engines.vllm_validation import validate_profile
+from twinrig.messages import message
+
+TABLE = "engines/vllm.yaml"
+
+
+class VllmEngine:
+    """vLLM 0.10.2 and later, started as ``vllm serve --config FILE``."""
+
+    id = "vllm"
+    name = "vLLM"
+    package = "vllm"
+    default_port = 8000
+
+    def __init__(self, table_text: str) -> None:
+        self._table = parse_options(table_text, TABLE)
+
+    def options(self, version: str = "") -> tuple[Option, ...]:
+        """Rows that ``version`` knows ("" or unparsable = all)."""
+        return tuple(option for option in self._table if known_to(option, version))
+
+    def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, SettingValue]:
+        """Settings of a new profile, for so many cards."""
+        known = {option.id for option in self.options(version)}
+        settings = default_settings(gpu_count=gpu_count, on_wsl=on_wsl)
+        return {name: value for name, value in settings.items() if name in known}
+
+    def default_env(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, EnvEntry]:
+        """Environment of a new profile; each entry carries its reason."""
+        return default_environment(gpu_count=gpu_count, on_wsl=on_wsl, version=version)
+
+    def validate(self, profile: Profile) -> tuple[FieldError, ...]:
+        """All faults of the profile at once, cross-field rules included."""
+        return validate_profile(profile, self._table)
+
+    def render(self, profile: Profile, context: RenderContext) -> tuple[LaunchSpec, ...]:
+        """Exact file, argv and environment. Raises ProfileError when the profile has faults.
+
+        The version that counts is the installed one; the profile's note of it may be old.
+        """
+        version = context.install.version or profile.engine.version
+        current = replace(profile, engine=replace(profile.engine, version=version))
+        faults = list(self.validate(current))
+        if not context.install.executable.startswith("/"):
+            faults.append(
+                FieldError(
+                    "engine.environment",
+                    message("holds no vLLM program; choose the environment that vLLM is in"),
+                )
+            )
+        if profile.network.key_name and not context.key:
+            faults.append(
+                FieldError(
+                    "network.key_name", message("names a key that is not stored; enter it again")
+                )
+            )
+        if faults:
+            raise ProfileError(profile.name, faults)
+        return (launch_spec(current, self.options(version), context),)
+
+    def phase_of(self, line: str) -> PhaseEvent | None:
+        """The phase that this log line tells, if any."""
+        return vllm_phase_of(line)
+
+    def parse_metrics(self, text: str) -> EngineMetrics:
+        """Body of ``/metrics``; unknown or damaged lines are skipped."""
+        return parse_vllm_metrics(text)

@@ -1,0 +1,193 @@
+"""All faults of a vLLM profile at once: single settings here, rules between them in ``RULES``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from twinrig.domain.errors import FieldError
+from twinrig.domain.options import Option, OptionKind, SettingValue
+from twinrig.domain.profile import ENV_NAME, PROFILE_ID, Profile
+from twinrig.engines import vllm_cross_rules, vllm_network_rules
+from twinrig.engines.option_table import known_to
+from twinrig.messages import Message, message
+
+SECRET_VARIABLES = frozenset({"VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+OWN_VARIABLES = frozenset({"TWINRIG_RUN_ID"})
+
+OWN_KEYS = frozenset(
+    {"model", "model-tag", "served-model-name", "host", "port", "uds", "api-key", "config"}
+    | {"disable-log-stats", "disable-access-log-for-endpoints", "root-path", "middleware"}
+    | {"nnodes", "node-rank", "master-addr", "master-port", "headless", "api-server-count"}
+    | {"ssl-keyfile", "ssl-certfile", "ssl-ca-certs", "ssl-cert-reqs", "grpc", "device-ids"}
+)
+"""Engine keys that Twinrig sets itself, or that would cut it off from the server."""
+
+_ALIASES: Mapping[str, str] = {
+    "device-memory-utilization": "gpu-memory-utilization",
+    "spec-method": "speculative-config",
+    "spec-tokens": "speculative-config",
+    "spec-model": "speculative-config",
+}
+
+
+def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldError, ...]:
+    """Faults in the order of the form; empty means that the profile can be rendered.
+
+    Cross-field rules look only at settings that are right by themselves.
+    """
+    faults: list[FieldError] = list(_identity(profile))
+    settings, setting_faults = _settings(profile, table)
+    faults += setting_faults
+    faults += vllm_network_rules.check_network(profile)
+    faults += _environment(profile.env)
+    faults += _extra(profile.extra, table)
+    faults += vllm_cross_rules.check_together(profile, settings)
+    return tuple(faults)
+
+
+def unprintable(text: str) -> bool:
+    """Whether a text holds characters that no option, path or variable needs."""
+    return any(ord(c) < 32 or ord(c) == 127 for c in text)
+
+
+def _identity(profile: Profile) -> Iterator[FieldError]:
+    if not PROFILE_ID.fullmatch(profile.id):
+        yield FieldError(
+            "id", message("may hold small letters, digits and hyphens, at most 48 in all")
+        )
+    if len(profile.nodes) != 1:
+        yield FieldError(
+            "nodes", message("must name one machine; several machines are not supported yet")
+        )
+    path = profile.model.path
+    if not path:
+        yield FieldError("model.path", message("must name the model's folder"))
+    elif not path.startswith("/") or unprintable(path):
+        yield FieldError(
+            "model.path",
+            message(
+                "must be an absolute Linux path such as /home/you/models/NAME, not {path}",
+                path=repr(path),
+            ),
+        )
+    if unprintable(profile.model.served_name) or profile.model.served_name.startswith("-"):
+        yield FieldError("model.served_name", _text_fault())
+
+
+def _settings(
+    profile: Profile, table: Sequence[Option]
+) -> tuple[dict[str, SettingValue], list[FieldError]]:
+    rows = {option.id: option for option in table}
+    good: dict[str, SettingValue] = {}
+    faults: list[FieldError] = []
+    for name, value in profile.settings.items():
+        converted, fault = _setting(rows.get(name), name, value, profile.engine.version)
+        if fault is not None:
+            faults.append(FieldError(f"settings.{name}", fault))
+        elif converted is not None:
+            good[name] = converted
+    return good, faults
+
+
+def _setting(
+    option: Option | None, name: str, value: object, version: str
+) -> tuple[SettingValue | None, Message | None]:
+    if option is None:
+        return None, message("vLLM has no setting {name}; remove it", name=name)
+    if not known_to(option, version):
+        return None, message(
+            "vLLM {version} does not have {name}; it exists in versions {versions}",
+            version=version,
+            name=option.engine_key,
+            versions=option.versions,
+        )
+    converted, fault = option.check(value)
+    if fault is None and converted is not None:
+        fault = _content_fault(option, converted)
+    return converted, fault
+
+
+def _content_fault(option: Option, value: SettingValue) -> Message | None:
+    if option.kind is OptionKind.JSON:
+        return (
+            None
+            if _is_object(str(value))
+            else message("must be a JSON object such as {example}", example='{"key": 1}')
+        )
+    texts = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(t, str) and _bad_text(t) for t in texts):
+        return _text_fault()
+    return None
+
+
+def _bad_text(text: str) -> bool:
+    """vLLM turns the file into command-line words, where "-x" would be an option of its own."""
+    return not text.strip() or text.startswith("-") or unprintable(text)
+
+
+def _text_fault() -> Message:
+    return message("must not be empty, begin with a hyphen or hold control characters")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _environment(env: Mapping[str, object]) -> Iterator[FieldError]:
+    for name, entry in env.items():
+        path = f"env.{name}"
+        value = getattr(entry, "value", None)
+        if not ENV_NAME.fullmatch(name):
+            yield FieldError(path, message("is not a name for an environment variable"))
+        elif name in SECRET_VARIABLES:
+            yield FieldError(
+                path, message("is a secret; enter it as a key, so that it is stored safely")
+            )
+        elif name in OWN_VARIABLES:
+            yield FieldError(path, message("is set by Twinrig itself; remove it"))
+        elif not isinstance(value, str) or "\0" in value or "\n" in value:
+            yield FieldError(path, message("must be a text of one line"))
+
+
+def _extra(extra: Mapping[str, SettingValue], table: Sequence[Option]) -> Iterator[FieldError]:
+    for key, value in extra.items():
+        fault = _extra_key_fault(key, table) or _extra_value_fault(value)
+        if fault is not None:
+            yield FieldError(f"extra.{key}", fault)
+
+
+def _extra_key_fault(key: str, table: Sequence[Option]) -> Message | None:
+    if not key or not key.isascii() or not key.replace("-", "").replace(".", "").isalnum():
+        return message("must be a long option of vLLM without the leading hyphens")
+    plain = key.partition(".")[0].lower()
+    if any(_same_option(own, plain) for own in OWN_KEYS):
+        return message("is set by Twinrig itself or would break its view of the server; remove it")
+    plain = _ALIASES.get(plain, plain)
+    for option in table:
+        if _same_option(option.engine_key, plain):
+            return message("has a setting of its own; use {name} instead", name=option.id)
+    return None
+
+
+def _same_option(known: str, given: str) -> bool:
+    """Same option, its negation, or an abbreviation, which vLLM's parser accepts as well."""
+    return known.startswith(given) or _stem(known) == _stem(given)
+
+
+def _stem(key: str) -> str:
+    for prefix in ("no-", "enable-", "disable-"):
+        key = key.removeprefix(prefix)
+    return key
+
+
+def _extra_value_fault(value: object) -> Message | None:
+    if isinstance(value, (bool, int, float)):
+        return None
+    texts = value if isinstance(value, (tuple, list)) else (value,)
+    if all(isinstance(t, str) and not _bad_text(t) for t in texts):
+        return None
+    return _text_fault()
