@@ -87,6 +87,7 @@ class ServerRecord:
 
     ``updated_at_s`` is a heartbeat: older than 30 s with a dead ``supervisor_pid`` means that
     the supervisor is gone. ``probe_*_tokens`` are the supervisor's own, to be subtracted.
+    ``dropped_log_lines`` could not be written to the log (disk full).
     """
 
     profile_id: str
@@ -115,6 +116,7 @@ class ServerRecord:
     probe_generation_tokens: int = 0
     environment_mismatch: tuple[str, ...] = ()
     shared_memory: tuple[str, ...] = field(default=())
+    dropped_log_lines: int = 0
     schema_version: int = RECORD_SCHEMA
 
     def to_json(self) -> str:
@@ -149,7 +151,7 @@ class ServerRecord:
             values["degraded_reason"] = None if reason is None else Message.from_json(reason)
             for name in ("environment_mismatch", "shared_memory"):
                 values[name] = tuple(str(v) for v in values.get(name, ()))
-            for name in ("supervisor_pid", "restarts", "quick_failures"):
+            for name in ("supervisor_pid", "restarts", "quick_failures", "dropped_log_lines"):
                 values[name] = int(values.get(name, 0))
             values["updated_at_s"] = float(values["updated_at_s"])
             return cls(**values)
