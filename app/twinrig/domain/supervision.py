@@ -60,7 +60,8 @@ class DesiredState:
 class Failure:
     """Why a server failed. ``finding_id`` is of the failure catalogue, "" when unknown.
 
-    ``log_line_no`` is 1-based in the log file of that run.
+    ``log_line_no`` is 1-based in the log file of that run. ``permanent``: a restart cannot
+    cure it. ``params`` and ``fixes`` are those of the finding, for whoever offers a fix.
     """
 
     text: Message
@@ -69,6 +70,9 @@ class Failure:
     confidence: str = ""
     root_cause_line: str = ""
     log_line_no: int | None = None
+    permanent: bool = False
+    params: tuple[tuple[str, str], ...] = ()
+    fixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,9 @@ def _failure(data: Mapping[str, Any] | None) -> Failure | None:
         str(data.get("confidence", "")),
         str(data.get("root_cause_line", "")),
         data.get("log_line_no"),
+        bool(data.get("permanent", False)),
+        tuple((str(name), str(value)) for name, value in data.get("params") or ()),
+        tuple(str(fix) for fix in data.get("fixes") or ()),
     )
 
 
