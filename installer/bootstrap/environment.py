@@ -13,6 +13,7 @@ from bootstrap.problems import Problem, disk_full, from_output
 from bootstrap.progress import Progress
 
 NEEDED_BYTES = 500_000_000
+FULL_BYTES = 40_000_000
 SUPPORTED = ((3, 11), (3, 12), (3, 13))
 _ASK_VERSION = "import pip, sys; print(*sys.version_info[:2])"
 
@@ -142,6 +143,8 @@ def _make(places: Places, progress: Progress) -> tuple[int, int]:
     code, lines = packages.run_logged(command, places.log, environ, line, tick)
     version = ask_version(places) if code == 0 else None
     if version is None:
+        if shutil.disk_usage(places.root).free < FULL_BYTES:  # venv hides ensurepip's reason
+            raise disk_full(places.root)
         raise from_output(lines, places.root, places.log)
     return version
 

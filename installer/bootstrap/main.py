@@ -69,12 +69,12 @@ def become(command: Sequence[str], environ: Mapping[str, str], folder: str | Non
     """Replace this process (POSIX), or run the command and return its exit code (Windows)."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.name == "nt":
-        try:
-            return subprocess.call(command, env=dict(environ), cwd=folder)
-        except KeyboardInterrupt:
-            return 130
-    _replace(command, environ, folder)
+    if os.name != "nt":
+        _replace(command, environ, folder)
+    try:
+        return subprocess.call(command, env=dict(environ), cwd=folder)
+    except KeyboardInterrupt:
+        return 130
 
 
 def _replace(command: Sequence[str], environ: Mapping[str, str], folder: str | None) -> NoReturn:

@@ -84,7 +84,7 @@ def run_logged(
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     with open(log, "a", encoding="utf-8", errors="replace") as sink:
         sink.write(f"\n{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(command)}\n")
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -93,23 +93,27 @@ def run_logged(
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             encoding="utf-8",
             errors="replace",
-        )
-        reader = threading.Thread(target=_pump, args=(process, sink, lines, on_line), daemon=True)
-        reader.start()
-        try:
-            while True:
-                try:
-                    process.wait(TICK_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    on_tick()
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-        finally:
-            reader.join(5)
+        ) as process:
+            pump = threading.Thread(target=_pump, args=(process, sink, lines, on_line), daemon=True)
+            pump.start()
+            try:
+                _wait(process, on_tick)
+            except BaseException:
+                process.terminate()
+                raise
+            finally:
+                pump.join(5)
     return process.returncode, lines
+
+
+def _wait(process: subprocess.Popen[str], on_tick: Callable[[], None]) -> None:
+    while True:
+        try:
+            process.wait(TICK_S)
+        except subprocess.TimeoutExpired:
+            on_tick()
+        else:
+            return
 
 
 def _pump(

@@ -96,9 +96,10 @@ def from_output(lines: Iterable[str], folder: str, log: str) -> Problem:
         )
     if _any(_NO_WHEEL, text):
         return Problem(
-            "The package index has no build of a package for this machine: "
-            + _line_with(_NO_WHEEL, text),
-            "Twinrig needs 64-bit Windows 10 or newer, or 64-bit Linux with glibc 2.34 or newer"
+            "The package index offers no build of a package for this machine: "
+            + _line_with(_NO_WHEEL, text).removeprefix("ERROR: "),
+            "Check the network, and PIP_INDEX_URL if you set it. Twinrig needs 64-bit"
+            " Windows 10 or newer, or 64-bit Linux with glibc 2.34 or newer"
             f" (Debian 12, Ubuntu 22.04). The full log is {log}.",
         )
     if _any(_DENIED, text):
