@@ -73,12 +73,16 @@ class ProbeOutput:
 
 @dataclass(frozen=True)
 class Facts:
-    """What judgements may look at: probe answers, the profile and the engine found for it."""
+    """What judgements may look at: probe answers, the profile and the engine found for it.
+
+    ``install_error`` is set when the search for the engine failed: then None says nothing.
+    """
 
     probes: Mapping[str, ProbeOutput]
     profile: Profile | None = None
     install: EngineInstall | None = None
     windows: Mapping[str, Any] = field(default_factory=dict)
+    install_error: Message | None = None
 
     def probe(self, name: str) -> ProbeOutput:
         """The named answer; a missing one reads as "did not run"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from twinrig.domain.checks import Facts, Finding
@@ -37,12 +37,18 @@ class CommandStep:
 
 @dataclass(frozen=True)
 class ProfileStep:
-    """Edit one profile. A value of None removes the entry. Keys: option id / variable name."""
+    """Edit one profile. A value of None removes the entry. Keys: option id / variable name.
+
+    ``extra`` is keyed by the engine's own key; ``fields`` by dotted names of what every profile
+    has: ``network.port``, ``model.path``, ``model.served_name``, ``engine.environment``.
+    """
 
     profile_id: str
     settings: Mapping[str, object]
     env: Mapping[str, str | None]
     reason: str
+    extra: Mapping[str, object] = field(default_factory=dict)
+    fields: Mapping[str, object] = field(default_factory=dict)
 
 
 FixStep = WriteFileStep | CommandStep | ProfileStep

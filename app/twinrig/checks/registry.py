@@ -1,0 +1,61 @@
+"""The checks, in the order in which they are shown. Prerequisites stand before dependants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from twinrig.checks import (
+    cuda_wheels,
+    disk_free,
+    driver_version,
+    engine_installed,
+    gpu_count,
+    gpu_visible,
+    model_folder,
+    port_free,
+    ptrace_scope,
+    python_version,
+    ram_size,
+    shm_size,
+)
+from twinrig.domain.checks import Check
+
+CHECKS: tuple[Check, ...] = (
+    gpu_visible.CHECK,
+    gpu_count.CHECK,
+    driver_version.CHECK,
+    engine_installed.CHECK,
+    python_version.CHECK,
+    cuda_wheels.CHECK,
+    model_folder.CHECK,
+    ram_size.CHECK,
+    shm_size.CHECK,
+    disk_free.CHECK,
+    port_free.CHECK,
+    ptrace_scope.CHECK,
+)
+
+
+def with_prerequisites(checks: Sequence[Check], ids: Collection[str]) -> tuple[Check, ...]:
+    """The named checks and all they require, in registry order.
+
+    Raises KeyError for an id that is not registered.
+    """
+    by_id = {check.id: check for check in checks}
+    wanted: set[str] = set()
+    queue = list(ids)
+    while queue:
+        check = by_id[queue.pop()]
+        if check.id not in wanted:
+            wanted.add(check.id)
+            queue += check.requires
+    return tuple(check for check in checks if check.id in wanted)
+
+
+def with_dependants(checks: Sequence[Check], ids: Collection[str]) -> tuple[str, ...]:
+    """The named checks and all that depend on them, directly or not, in registry order."""
+    wanted = set(ids)
+    for check in checks:  # prerequisites stand before dependants: one pass suffices
+        if wanted.intersection(check.requires):
+            wanted.add(check.id)
+    return tuple(check.id for check in checks if check.id in wanted)

@@ -1,0 +1,169 @@
+"""Preflight: asks all cheap questions in one call to the Linux side and judges the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from twinrig import assets
+from twinrig.checks.probe_protocol import build_script, probe_names, read_answer, request_for
+from twinrig.checks.registry import with_prerequisites
+from twinrig.domain.checks import Check, CheckResult, Cost, Evidence, Facts, Status
+from twinrig.domain.errors import TwinrigError, UsageError
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.ports import Clock, Host
+from twinrig.domain.profile import Profile
+from twinrig.messages import Message, message
+
+CALL_TIMEOUT_S = 40.0
+"""For the whole call; each probe has a shorter limit of its own inside the script."""
+
+_FULFILLED = frozenset({Status.PASS, Status.WARN})
+
+
+class InstallSource(Protocol):
+    """Where engines are looked up; ``EngineFinder`` is one."""
+
+    async def find(self, engine_id: str, environment: str = "") -> tuple[EngineInstall, ...]:
+        """Best first. Raises HostError when the target cannot be reached."""
+        ...
+
+
+class Preflight:
+    """Runs checks on one target. Nothing is kept between two runs: a fix changes answers."""
+
+    def __init__(
+        self,
+        host: Host,
+        checks: Sequence[Check],
+        finder: InstallSource,
+        clock: Clock,
+        *,
+        sysroot: str = "",
+    ) -> None:
+        self._host = host
+        self._finder = finder
+        self._clock = clock
+        self._sysroot = sysroot
+        self.checks: tuple[Check, ...] = tuple(checks)
+
+    async def run(
+        self, profile: Profile | None = None, ids: Collection[str] | None = None
+    ) -> AsyncIterator[CheckResult]:
+        """Results in registry order. Without ``ids``: all cheap checks; with them: those named,
+        slow ones too; what they require is judged but not reported.
+
+        Raises UsageError for an unknown id; everything else becomes a result.
+        """
+        chosen, reported = self._choose(ids)
+        cheap = [check for check in chosen if check.cost is Cost.CHEAP]
+        facts, fault = await self._try_facts(profile, probe_names(cheap))
+        results: dict[str, CheckResult] = {}
+        for check in chosen:
+            view, problem = facts, fault
+            if check.cost is Cost.SLOW and self._unmet(check, profile, results) is None:
+                view, problem = await self._try_facts(profile, check.probes)
+            result = await self._judge(check, view, problem, results)
+            results[check.id] = result
+            if check.id in reported:
+                yield result
+
+    async def facts(self, profile: Profile | None, names: Sequence[str]) -> Facts:
+        """Answers of these probes, with profile and engine. Raises HostError."""
+        install, problem = await self._find(profile)
+        if not names:
+            return Facts({}, profile, install, install_error=problem)
+        request = request_for(
+            profile,
+            probe_names((), names),
+            nonce=secrets.token_hex(16),
+            environment=install.environment if install else "",
+            sysroot=self._sysroot,
+        )
+        script = build_script(assets.read_text("probes/linux.sh"), request)
+        result = await self._host.run(script, timeout_s=CALL_TIMEOUT_S)
+        return Facts(read_answer(request, result), profile, install, install_error=problem)
+
+    def _choose(self, ids: Collection[str] | None) -> tuple[tuple[Check, ...], frozenset[str]]:
+        if ids is None:
+            cheap = tuple(check for check in self.checks if check.cost is Cost.CHEAP)
+            return cheap, frozenset(check.id for check in cheap)
+        known = {check.id for check in self.checks}
+        unknown = sorted(set(ids) - known)
+        if unknown:
+            raise UsageError(
+                message("There is no check {id}.", id=unknown[0]),
+                message("Checks: {ids}", ids=", ".join(check.id for check in self.checks)),
+            )
+        return with_prerequisites(self.checks, ids), frozenset(ids)
+
+    async def _find(self, profile: Profile | None) -> tuple[EngineInstall | None, Message | None]:
+        if profile is None:
+            return None, None
+        try:
+            found = await self._finder.find(profile.engine.id, profile.engine.environment)
+        except TwinrigError as error:
+            return None, error.text
+        return (found[0] if found else None), None
+
+    async def _try_facts(
+        self, profile: Profile | None, names: Sequence[str]
+    ) -> tuple[Facts, TwinrigError | None]:
+        try:
+            return await self.facts(profile, names), None
+        except TwinrigError as error:
+            return Facts({}, profile), error
+
+    def _unmet(
+        self, check: Check, profile: Profile | None, results: Mapping[str, CheckResult]
+    ) -> Message | None:
+        if check.needs_profile and profile is None:
+            return message("No profile was given.")
+        titles = {other.id: other.title for other in self.checks}
+        for required in check.requires:
+            result = results.get(required)
+            if result is None or result.status not in _FULFILLED:
+                return message(
+                    "Not asked, because this must be fine first: {check}",
+                    check=Message(titles.get(required, required)),
+                )
+        return None
+
+    async def _judge(
+        self,
+        check: Check,
+        facts: Facts,
+        problem: TwinrigError | None,
+        results: Mapping[str, CheckResult],
+    ) -> CheckResult:
+        reason = self._unmet(check, facts.profile, results)
+        if reason is not None:
+            return CheckResult(check.id, Status.SKIP, reason)
+        if problem is not None and check.probes:
+            return CheckResult(check.id, Status.ERROR, problem.text, next_step=problem.next_step)
+        started = self._clock.monotonic()
+        result = await _bounded(check, facts)
+        return replace(result, duration_s=max(0.0, self._clock.monotonic() - started))
+
+
+async def _bounded(check: Check, facts: Facts) -> CheckResult:
+    """Judge with the check's time-out; a crash is this check's ERROR and nobody else's."""
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(check.judge, facts), check.timeout_s)
+    except TimeoutError:
+        return CheckResult(
+            check.id,
+            Status.ERROR,
+            message("The check took longer than {limit} s.", limit=f"{check.timeout_s:g}"),
+        )
+    except Exception as error:  # noqa: BLE001 - a faulty check must not take the others along
+        return CheckResult(
+            check.id,
+            Status.ERROR,
+            message("The check itself failed; this is a fault of Twinrig."),
+            evidence=(Evidence("exception", f"{type(error).__name__}: {error}"),),
+            next_step=message("Please report it with the evidence."),
+        )
