@@ -10,7 +10,7 @@ from twinrig.domain.errors import ConflictError, FieldError, HostError
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, OptionGroup, OptionKind
 from twinrig.domain.ports import CommandResult, FolderEntry, HttpResponse
-from twinrig.domain.profile import EngineRef, ModelRef, Profile
+from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Profile
 from twinrig.messages import message
 
 
@@ -42,6 +42,9 @@ class FakeEngine:
 
     def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, object]:
         return {"context_length": 4096 * gpu_count}
+
+    def default_env(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, EnvEntry]:
+        return {"NCCL_CUMEM_ENABLE": EnvEntry("0", "WSL")} if on_wsl else {}
 
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         if profile.settings.get("eager") is True and profile.settings.get("share") == 1.0:

@@ -11,7 +11,7 @@ from twinrig.domain.install import EngineInstall
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
-from twinrig.domain.profile import Profile
+from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.domain.server import Phase
 
 
@@ -63,6 +63,10 @@ class Engine(Protocol):
 
     def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, SettingValue]:
         """Settings of a new profile, for so many cards."""
+        ...
+
+    def default_env(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, EnvEntry]:
+        """Environment of a new profile; each entry carries its reason."""
         ...
 
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:

@@ -109,8 +109,8 @@ def _network_faults(profile: Profile) -> Iterator[FieldError]:
         )
     elif not _LOOPBACK.fullmatch(network.host) and not network.key_name:
         yield FieldError(
-            "network.host",
-            message("can be reached by other machines, so it needs a key; set the key's name too"),
+            "network.key_name",
+            message("is needed when other machines can reach the server; name a stored key"),
         )
     if network.key_name and not PROFILE_ID.fullmatch(network.key_name):
         yield FieldError(

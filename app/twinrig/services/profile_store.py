@@ -198,6 +198,7 @@ class ProfileStore:
             model=ModelRef(model_path),
             network=Network(port=engine.default_port),
             settings=dict(settings),
+            env=dict(engine.default_env(gpu_count=gpu_count, on_wsl=on_wsl, version=version)),
         )
 
     def free_id(self, name: str) -> str:

@@ -215,7 +215,7 @@ nodes: []
         "engine.size",
         "model.path",
         "network.port",
-        "network.host",
+        "network.key_name",
         "settings.context_length",
         "settings.eager",
         "settings.share",
@@ -275,7 +275,9 @@ def test_harmless_names_are_no_secrets(store: ProfileStore, name: str) -> None:
 
 
 def test_open_address_needs_a_key(store: ProfileStore) -> None:
-    assert [e.path for e in store.validate(profile(network=Network("0.0.0.0")))] == ["network.host"]
+    assert [e.path for e in store.validate(profile(network=Network("0.0.0.0")))] == [
+        "network.key_name"
+    ]
     assert store.validate(profile(network=Network("0.0.0.0", 8000, "lan"))) == ()
     assert store.validate(profile(network=Network("localhost"))) == ()
     for port in (0, -1, 65536):
@@ -530,6 +532,13 @@ def test_draft_is_valid_and_its_id_is_free(store: ProfileStore) -> None:
     assert store.free_id("Qwen 3 32b") == "qwen-3-32b-2"
     assert store.free_id("日本語") == "profile"
     assert len(store.free_id("x" * 200)) <= 48
+
+
+def test_draft_takes_the_environment_that_the_platform_needs(store: ProfileStore) -> None:
+    draft = store.draft("fake", name="W", target="wsl", model_path="/m", gpu_count=2, on_wsl=True)
+    assert draft.env == {"NCCL_CUMEM_ENABLE": EnvEntry("0", "WSL")}
+    with pytest.raises(UsageError, match="no engine ollama"):
+        store.draft("ollama", name="W", target="wsl", model_path="/m", gpu_count=2, on_wsl=True)
 
 
 def test_load_with_faults_gives_an_editor_the_rest(store: ProfileStore) -> None:
