@@ -1,1 +1,1 @@
-"""The process that owns a server; no Qt, no window."""
+"""The process that owns one server: starts it, keeps it, tells about it, ends it."""

@@ -58,10 +58,9 @@ async def run_to_end(invocation: Invocation, timeout_s: float) -> CommandResult:
             await kill_tree(process.pid, invocation.kill_prefix)
         await _settle(tasks)
         _close(process)
-    code = None if timed_out else process.returncode
     return CommandResult(
         invocation.argv,
-        code,
+        None if timed_out else process.returncode,
         bytes(buffers[0]),
         bytes(buffers[1]),
         time.monotonic() - began_s,

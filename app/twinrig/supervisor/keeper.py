@@ -1,0 +1,184 @@
+"""Keeps a server running as long as it is wanted: run after run, with back-off between them."""
+
+from __future__ import annotations
+
+from twinrig.domain.errors import HostError, TwinrigError
+from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.ports import ProcessInfo
+from twinrig.domain.server import ServerState, may_follow
+from twinrig.domain.supervision import Failure
+from twinrig.engines.base import Engine
+from twinrig.messages import message
+from twinrig.supervisor.backoff import Backoff
+from twinrig.supervisor.context import Context
+from twinrig.supervisor.previous_run import PreviousRun
+from twinrig.supervisor.run import RunEnd, ServerRun, failure_of
+from twinrig.supervisor.waiting import first
+
+
+class Keeper:
+    """From the first wish to STOPPED or FAILED."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._parts = context.parts
+        self._store = context.store
+        self._backoff = Backoff(context.parts.timing)
+
+    async def keep(self, previous: PreviousRun) -> ServerState:
+        """Sweep what an earlier supervisor left, then run until STOPPED or FAILED."""
+        if (problem := self._context.intent.problem) is not None:
+            return self._failed(failure_of(problem))
+        resisting = await self._sweep(
+            previous.run_id, previous.shared_memory, self._parts.timing.orphan_grace_s
+        )
+        if resisting:
+            return self._failed(_cannot_end(resisting))
+        while not self._context.intent.stop_wanted:
+            end = await self._run_once()
+            if (state := await self._after(end)) is not None:
+                return state
+        return self._stopped()
+
+    async def _run_once(self) -> RunEnd:
+        run_id = self._parts.make_run_id()
+        self._store.enter(
+            ServerState.STARTING,
+            run_id=run_id,
+            request_id=self._context.intent.request_id,
+            started_at_s=self._parts.clock.now(),
+            ready_at_s=None,
+            phases=(),
+            next_restart_at_s=None,
+            degraded_reason=None,
+            probe_prompt_tokens=0,
+            probe_generation_tokens=0,
+            environment_mismatch=(),
+            shared_memory=(),
+            dropped_log_lines=0,
+        )
+        try:
+            done, prepared = await first(self._prepare(), self._context.intent.stopped())
+            if not done or prepared is None:
+                self._store.enter(ServerState.STOPPING)
+                return RunEnd()
+            engine, spec = prepared
+            return await ServerRun(self._context, engine, spec).execute(run_id)
+        except TwinrigError as error:
+            self._context.log.say(error)
+            return RunEnd(failure_of(error), permanent=True)
+
+    async def _prepare(self) -> tuple[Engine, LaunchSpec]:
+        profile = self._parts.load_profile(self._context.profile_id)
+        engine = self._parts.engine_for(profile)
+        self._store.update(target=profile.target, engine_id=profile.engine.id)
+        spec = await self._parts.prepare(profile)
+        base_url = spec.endpoint.base_url
+        self._store.update(
+            base_url=base_url,
+            metrics_url=base_url + spec.metrics_path if spec.metrics_path else "",
+            model_id=spec.model_id,
+            log_path=str(self._context.layout.log(profile.id)),
+        )
+        if await self._parts.port_in_use(spec.endpoint):
+            raise HostError(
+                message("Port {port} is already in use.", port=spec.endpoint.port),
+                message("Stop the other program, or choose another port in the profile."),
+            )
+        return engine, spec
+
+    async def _after(self, end: RunEnd) -> ServerState | None:
+        """Clean up after a run; None = go on with another one."""
+        if end.failure is not None:
+            self._backoff = self._backoff.after(end.served_s)
+            self._tell_down(end.failure, end.permanent or self._backoff.exhausted)
+        record = self._store.record
+        resisting = await self._sweep(record.run_id, record.shared_memory, end.grace_s)
+        self._store.update(server_pid=None)
+        if resisting:
+            return self._failed(_cannot_end(resisting))
+        if end.failure is None:
+            return self._stopped()
+        if end.permanent:
+            return self._failed(end.failure)
+        if self._backoff.exhausted:
+            return self._failed(_gave_up(end.failure, self._backoff.quick_failures))
+        await self._wait()
+        return None
+
+    def _tell_down(self, failure: Failure, final: bool) -> None:
+        """Say that it is down before the sweep, which may take its time."""
+        if not final:
+            self._store.enter(
+                ServerState.BACKOFF,
+                failure=failure,
+                degraded_reason=None,
+                restarts=self._store.record.restarts + 1,
+                quick_failures=self._backoff.quick_failures,
+                next_restart_at_s=self._parts.clock.now() + self._backoff.delay_s,
+            )
+        elif self._store.record.state is ServerState.READY:
+            self._store.enter(ServerState.DEGRADED, degraded_reason=failure.text)
+
+    async def _wait(self) -> None:
+        """The rest of the back-off; a stop or a new request ends it at once."""
+        request_id = self._store.record.request_id
+        wait_s = (self._store.record.next_restart_at_s or 0.0) - self._parts.clock.now()
+        await first(
+            self._parts.clock.sleep(max(0.0, min(wait_s, self._backoff.delay_s))),
+            self._context.intent.until(
+                lambda intent: intent.stop_wanted or intent.request_id != request_id
+            ),
+        )
+
+    async def _sweep(
+        self, run_id: str, shared_memory: tuple[str, ...], grace_s: float
+    ) -> tuple[ProcessInfo, ...]:
+        return await self._context.sweeper.sweep(run_id, shared_memory, grace_s)
+
+    def _stopped(self) -> ServerState:
+        if not may_follow(self._store.record.state, ServerState.STOPPED):
+            self._store.enter(ServerState.STOPPING)
+        self._store.enter(
+            ServerState.STOPPED,
+            request_id=self._context.intent.request_id,
+            server_pid=None,
+            next_restart_at_s=None,
+            degraded_reason=None,
+            shared_memory=(),
+        )
+        return ServerState.STOPPED
+
+    def _failed(self, failure: Failure) -> ServerState:
+        self._context.log.say(f"gave up: {failure.text}")
+        self._store.enter(
+            ServerState.FAILED,
+            failure=failure,
+            quick_failures=self._backoff.quick_failures,
+            next_restart_at_s=None,
+            degraded_reason=None,
+        )
+        return ServerState.FAILED
+
+
+def _gave_up(failure: Failure, count: int) -> Failure:
+    return Failure(
+        message(
+            "Gave up after {count} failures in a row. The last one: {cause}",
+            count=count,
+            cause=failure.text,
+        ),
+        failure.next_step,
+        failure.finding_id,
+        failure.confidence,
+        failure.root_cause_line,
+        failure.log_line_no,
+    )
+
+
+def _cannot_end(resisting: tuple[ProcessInfo, ...]) -> Failure:
+    pids = ", ".join(str(process.pid) for process in resisting)
+    return Failure(
+        message("These processes of the server cannot be ended: {pids}.", pids=pids),
+        message("Restart the machine (on Windows: restart WSL), then start the server again."),
+    )

@@ -1,0 +1,57 @@
+"""What an earlier supervisor left behind in ``state.json``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinrig.domain.errors import DamagedFileError
+from twinrig.domain.supervision import ServerRecord
+from twinrig.files import FileTooLargeError, read_small
+
+_RUN_ID = re.compile(rb'"run_id"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
+
+
+@dataclass(frozen=True)
+class PreviousRun:
+    """Run to sweep ("" = none known), and what had to be moved aside (None = nothing)."""
+
+    run_id: str = ""
+    shared_memory: tuple[str, ...] = ()
+    moved_to: Path | None = None
+
+
+def load_previous(path: Path, now_s: float) -> PreviousRun:
+    """Read the record; one that is damaged, or newer than this program, is kept aside.
+
+    The run id is fished out of a damaged file, since its processes may still hold the cards.
+    Raises OSError when the file can neither be read nor moved.
+    """
+    try:
+        record = ServerRecord.from_json(read_small(path), str(path))
+        return PreviousRun(record.run_id, record.shared_memory)
+    except FileNotFoundError:
+        return PreviousRun()
+    except (DamagedFileError, FileTooLargeError, IsADirectoryError):
+        found = _RUN_ID.search(_beginning(path))
+        aside = _free_name(path, int(now_s))
+        path.rename(aside)
+        return PreviousRun(found.group(1).decode() if found else "", (), aside)
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as handle:
+            return handle.read(1 << 20)
+    except OSError:
+        return b""
+
+
+def _free_name(path: Path, now_s: int) -> Path:
+    candidate = path.with_name(f"{path.name}.damaged-{now_s}")
+    number = 1
+    while candidate.exists():
+        number += 1
+        candidate = path.with_name(f"{path.name}.damaged-{now_s}-{number}")
+    return candidate

@@ -1,0 +1,92 @@
+"""From launched to READY: the endpoint answers, then one completion succeeds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from twinrig.domain.launch import Endpoint, LaunchSpec
+from twinrig.domain.ports import Clock, HttpClient
+from twinrig.domain.supervision import Failure
+from twinrig.messages import message
+from twinrig.supervisor.health import Health, ask_health
+from twinrig.supervisor.port import is_refused
+from twinrig.supervisor.probe import ProbeOutcome, ProbeResult, run_probe
+from twinrig.supervisor.timing import Timing
+
+
+@dataclass(frozen=True)
+class Asker:
+    """How to ask one server; shared by readiness and liveness."""
+
+    http: HttpClient
+    clock: Clock
+    spec: LaunchSpec
+    timing: Timing
+    refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
+
+    async def health(self, timeout_s: float) -> Health:
+        """Readiness endpoint."""
+        return await ask_health(self.http, self.spec, timeout_s, self.refused)
+
+    async def probe(self, timeout_s: float) -> ProbeResult:
+        """Sampled completion."""
+        return await run_probe(self.http, self.clock, self.spec, timeout_s)
+
+
+@dataclass(frozen=True)
+class NotReady:
+    """Why a server never became ready. ``permanent``: trying again cannot help."""
+
+    failure: Failure
+    permanent: bool
+
+
+async def until_listening(asker: Asker, deadline_s: float) -> NotReady | None:
+    """Wait for the endpoint, up to ``deadline_s`` (monotonic). None = it answers."""
+    timing = asker.timing
+    while await asker.health(timing.ready_timeout_s) is not Health.FINE:
+        if asker.clock.monotonic() >= deadline_s:
+            return _too_slow(asker.spec)
+        await asker.clock.sleep(timing.ready_poll_s)
+    return None
+
+
+async def until_proven(asker: Asker, deadline_s: float) -> NotReady | ProbeResult:
+    """Repeat the completion until it succeeds; a time-out alone ends nothing before the deadline.
+
+    The first gets a generous limit, since communicators are built on the first request.
+    """
+    limit_s = asker.spec.readiness.first_timeout_s
+    while True:
+        result = await asker.probe(limit_s)
+        if result.outcome is ProbeOutcome.FINE:
+            return result
+        if result.outcome is ProbeOutcome.REFUSED:
+            return NotReady(_refused(result), permanent=True)
+        if asker.clock.monotonic() >= deadline_s:
+            return _too_slow(asker.spec)
+        await asker.clock.sleep(asker.timing.ready_poll_s)
+        limit_s = asker.spec.readiness.later_timeout_s
+
+
+def _too_slow(spec: LaunchSpec) -> NotReady:
+    failure = Failure(
+        message(
+            "The server did not become ready within {limit_s} s.",
+            limit_s=round(spec.readiness.load_timeout_s),
+        ),
+        message("Look at the log for what it waits for; a smaller model or context loads faster."),
+    )
+    return NotReady(failure, permanent=False)
+
+
+def _refused(result: ProbeResult) -> Failure:
+    return Failure(
+        message(
+            "The server runs, but refused the first test request with status {status}.",
+            status=result.status,
+        ),
+        message("Check that the model is a chat model, and that key and model name are right."),
+        root_cause_line=result.excerpt,
+    )

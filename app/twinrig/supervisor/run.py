@@ -1,0 +1,188 @@
+"""One run of a server: launch, load, serve, end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.ports import ExitStatus, RunningServer
+from twinrig.domain.server import Phase, ServerState
+from twinrig.domain.supervision import Failure
+from twinrig.engines.base import Engine, PhaseEvent
+from twinrig.messages import Message, message
+from twinrig.supervisor.context import Context
+from twinrig.supervisor.judge import Verdict
+from twinrig.supervisor.liveness import watch
+from twinrig.supervisor.output import RunOutput
+from twinrig.supervisor.phases import PhaseTracker, load_timings, save_timings
+from twinrig.supervisor.probe import ProbeResult
+from twinrig.supervisor.readiness import Asker, NotReady, until_listening, until_proven
+from twinrig.supervisor.waiting import first
+
+_RUN_ID_VARIABLE = "TWINRIG_RUN_ID"
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended. ``failure`` None = it was stopped on purpose.
+
+    ``served_s`` is the time since READY (None = never); ``grace_s`` what orphans may have.
+    """
+
+    failure: Failure | None = None
+    permanent: bool = False
+    served_s: float | None = None
+    grace_s: float = 0.0
+
+
+class ServerRun:
+    """Carries one run through the states STARTING .. READY/DEGRADED; the caller sweeps after it."""
+
+    def __init__(self, context: Context, engine: Engine, spec: LaunchSpec) -> None:
+        self._context = context
+        self._store = context.store
+        self._clock = context.parts.clock
+        self._engine = engine
+        self._spec = spec
+        self._tracker = PhaseTracker(load_timings(context.layout.timings(context.profile_id)))
+        self._output = RunOutput(context.writer, engine.phase_of, self._heard)
+        self._ready_at_s: float | None = None
+
+    async def execute(self, run_id: str) -> RunEnd:
+        """Launch and keep until it ends, by itself or by wish. Raises HostError from the launch."""
+        self._begin(Phase.LAUNCH)
+        launcher = self._context.parts.launcher
+        server = await launcher.launch(self._spec, run_id, self._output.feed)
+        self._begin(Phase.IMPORT)
+        self._store.update(server_pid=server.pid)
+        await self._compare_environment(server.pid)
+        deadline_s = self._clock.monotonic() + self._spec.readiness.load_timeout_s
+        self._context.log.say(f"server {server.pid} launched for run {run_id}")
+        ended, problem = await first(
+            self._work(server, run_id, deadline_s), server.wait(), self._context.intent.stopped()
+        )
+        return await self._conclude(server, run_id, problem if ended else None)
+
+    async def _work(
+        self, server: RunningServer, run_id: str, deadline_s: float
+    ) -> NotReady | Message:
+        asker = Asker(self._context.parts.http, self._clock, self._spec, self._context.parts.timing)
+        if (late := await until_listening(asker, deadline_s)) is not None:
+            return late
+        self._heard(PhaseEvent(Phase.PROBE))
+        proof = await until_proven(asker, deadline_s)
+        if isinstance(proof, NotReady):
+            return proof
+        await self._ready(server, run_id, proof)
+        return await watch(asker, self._engine.parse_metrics, self)
+
+    async def _ready(self, server: RunningServer, run_id: str, proof: ProbeResult) -> None:
+        self._output.loading = False
+        self._ready_at_s = self._clock.now()
+        self._tracker.begin(Phase.SERVE, self._ready_at_s)
+        save_timings(
+            self._context.layout.timings(self._context.profile_id), self._tracker.durations_s()
+        )
+        self._store.enter(
+            ServerState.READY,
+            ready_at_s=self._ready_at_s,
+            phases=self._tracker.phases,
+            failure=None,
+            degraded_reason=None,
+        )
+        self.probed(proof)
+        await self._compare_environment(server.pid)
+        await self._note_shared_memory(server, run_id)
+
+    def probed(self, result: ProbeResult) -> None:
+        """Count our own tokens, which are no user's."""
+        record = self._store.record
+        self._store.update(
+            probe_prompt_tokens=record.probe_prompt_tokens + result.prompt_tokens,
+            probe_generation_tokens=record.probe_generation_tokens + result.generation_tokens,
+        )
+
+    def judged(self, verdict: Verdict) -> None:
+        """READY or DEGRADED, with the reason."""
+        state = ServerState.READY if verdict.degraded is None else ServerState.DEGRADED
+        record = self._store.record
+        if record.state != state or record.degraded_reason != verdict.degraded:
+            self._context.log.say(verdict.degraded or "answers as it should")
+            self._store.enter(state, degraded_reason=verdict.degraded)
+
+    async def _conclude(
+        self, server: RunningServer, run_id: str, problem: NotReady | Message | None
+    ) -> RunEnd:
+        """Decide why the race ended. An exit nobody asked for is a crash, code 0 too."""
+        served_s = None if self._ready_at_s is None else self._clock.now() - self._ready_at_s
+        await self._note_shared_memory(server, run_id)
+        if self._context.intent.stop_wanted:
+            self._stopping()
+            return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
+        if problem is None:
+            return self._crashed(await server.wait(), served_s)
+        if isinstance(problem, Message):
+            text = message("Look at the log for the reason; the server is started again.")
+            problem = NotReady(Failure(problem, text), permanent=False)
+        self._context.log.say(problem.failure.text)
+        grace_s = await self._context.sweeper.stop(server, self._spec, run_id)
+        return RunEnd(problem.failure, problem.permanent, served_s, grace_s)
+
+    def _crashed(self, status: ExitStatus, served_s: float | None) -> RunEnd:
+        parts = self._context.parts
+        failure = self._output.explain(parts.explain, status, self._context.log)
+        self._context.log.say(f"server ended with {status}: {failure.text}")
+        self._store.update(last_exit=str(status))
+        return RunEnd(failure, parts.is_permanent(failure), served_s, parts.timing.orphan_grace_s)
+
+    def _stopping(self) -> None:
+        self._tracker.begin(Phase.STOP, self._clock.now())
+        self._store.enter(ServerState.STOPPING, phases=self._tracker.phases)
+
+    def _begin(self, phase: Phase) -> None:
+        self._tracker.begin(phase, self._clock.now())
+        self._store.update(phases=self._tracker.phases)
+
+    def _heard(self, event: PhaseEvent) -> None:
+        before = len(self._tracker.phases)
+        if not self._tracker.begin(event.phase, self._clock.now(), event.progress):
+            return
+        if len(self._tracker.phases) == before:
+            self._store.mark(phases=self._tracker.phases)
+        elif self._store.record.state is ServerState.STARTING:
+            self._store.enter(ServerState.LOADING, phases=self._tracker.phases)
+        else:
+            self._store.update(phases=self._tracker.phases)
+
+    async def _compare_environment(self, pid: int) -> None:
+        environ = await self._context.parts.launcher.environment_of(pid)
+        if environ is not None:
+            self._store.update(environment_mismatch=mismatch(self._spec, environ))
+
+    async def _note_shared_memory(self, server: RunningServer, run_id: str) -> None:
+        launcher = self._context.parts.launcher
+        pids = [process.pid for process in await launcher.survivors(run_id)]
+        names = set(await launcher.shared_memory_of([server.pid, *pids]))
+        known = set(self._store.record.shared_memory)
+        if not names <= known:
+            self._store.update(shared_memory=tuple(sorted(names | known)))
+
+
+def mismatch(spec: LaunchSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Names whose value in the process is not what was asked for.
+
+    A process without the run id has overwritten its environment (retitling): nothing is known.
+    """
+    if _RUN_ID_VARIABLE not in environ:
+        return ()
+    wrong = {name for name, value in spec.env.items() if environ.get(name) != value}
+    wrong.update(name for name in spec.unset if name in environ and name not in spec.env)
+    return tuple(sorted(wrong))
+
+
+def failure_of(error: TwinrigError) -> Failure:
+    """An expected error as the reason why a server failed."""
+    step = error.next_step or message("Correct the cause, then start again.")
+    return Failure(error.text, step)
