@@ -35,6 +35,16 @@ class Icons:
             self._cache[key] = icon
         return self._cache[key]
 
+    def coloured(self, name: str) -> QIcon:
+        """Icon that has colours of its own (the application, the tray)."""
+        key = (name, "own")
+        if key not in self._cache:
+            icon = QIcon()
+            for size in _SIZES:
+                icon.addPixmap(self.pixmap(name, QColor("black"), size))
+            self._cache[key] = icon
+        return self._cache[key]
+
     def pixmap(self, name: str, colour: QColor, size: int, ratio: float = 1.0) -> QPixmap:
         """Square pixmap of ``size`` logical pixels."""
         pixmap = QPixmap(QSize(round(size * ratio), round(size * ratio)))

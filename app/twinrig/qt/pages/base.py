@@ -15,6 +15,7 @@ from twinrig.qt.live import LiveData
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.qt.viewmodels.settings import Folders
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -25,8 +26,9 @@ class PageContext:
     """Everything a page may use.
 
     ``live`` tells snapshots of cards and server; ``settings.current_profile`` is the profile that
-    all pages work on; ``navigate(page_id)`` shows another page; ``report(error)`` shows an
-    unexpected failure in the one error dialog.
+    all pages work on; ``navigate(page_id)`` or ``navigate("server/log")`` shows a page, or a part
+    of it; ``report(error)`` shows a failure in the one error dialog; ``apply_language(code)``
+    switches ("" = as the system).
     """
 
     workbench: Workbench
@@ -38,6 +40,8 @@ class PageContext:
     settings: PanelSettings
     navigate: Callable[[str], None]
     report: Callable[[BaseException], None]
+    folders: Folders
+    apply_language: Callable[[str], None]
 
 
 class Page(QWidget):
@@ -67,6 +71,9 @@ class Page(QWidget):
 
     def refresh(self) -> None:
         """F5: look again."""
+
+    def reveal(self, part: str) -> None:
+        """Bring a part of the page to view, such as "log"; unknown parts are no error."""
 
     def retranslate(self) -> None:
         """Set texts that are not bound by ``texts.bind``; called at each language switch."""

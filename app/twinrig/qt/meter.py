@@ -1,0 +1,105 @@
+"""A small window that stays on top: both loads and T/s, while chatting in another program."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from twinrig.domain.metrics import Snapshot
+from twinrig.messages import N_
+from twinrig.qt.icons import Icons
+from twinrig.qt.text import Texts
+from twinrig.qt.theme import Theme
+from twinrig.qt.viewmodels.overview import card_views, state_view
+from twinrig.qt.viewmodels.quantities import number
+from twinrig.qt.widgets.labels import StatusBadge, ToneLabel, scaled_font
+from twinrig.qt.widgets.surface import ShareBar
+
+
+class MeterWindow(QWidget):
+    """``closed`` fires when the user closes it."""
+
+    closed = Signal()
+
+    def __init__(self, texts: Texts, theme: Theme, icons: Icons) -> None:
+        super().__init__(None, Qt.WindowType.Tool | Qt.WindowType.WindowStaysOnTopHint)
+        self._texts = texts
+        self._theme = theme
+        self._snapshot: Snapshot | None = None
+        self._badge = StatusBadge(theme, icons, 1.0, self)
+        self._demo = ToneLabel(theme, "warn", self)
+        self._speed = QLabel(self)
+        self._speed.setFont(scaled_font(self._speed, 1.6, bold=True))
+        self._rows: list[tuple[QLabel, ShareBar, QLabel]] = []
+        self._grid = QGridLayout()
+        self._grid.setColumnStretch(1, 1)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._badge)
+        layout.addWidget(self._speed)
+        layout.addLayout(self._grid)
+        layout.addWidget(self._demo)
+        self._demo.hide()
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * 32)
+        texts.bind(self, QWidget.setWindowTitle, N_("Twinrig meter"))
+        texts.bind(self._demo, QLabel.setText, N_("Demo rig"))
+        texts.changed.connect(self._render)
+        theme.changed.connect(self._render)
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Show newer figures; nothing is drawn while the window is hidden."""
+        self._snapshot = snapshot
+        if self.isVisible():
+            self._render()
+
+    def showEvent(self, event: object) -> None:
+        self._render()
+        super().showEvent(event)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self.closed.emit()
+        super().closeEvent(event)
+
+    def _render(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None:
+            self._badge.show_status("question", self._texts.tr(N_("Waiting for the first reading")))
+            self._speed.setText("— T/s")
+            return
+        state = state_view(snapshot.server, snapshot.taken_at_s)
+        self._badge.show_status(state.kind, self._texts.tr(state.word))
+        speed = snapshot.throughput.generation_tps
+        self._speed.setText("— T/s" if speed is None else f"{number(speed)} T/s")
+        self._demo.setVisible(snapshot.demo)
+        cards = card_views(snapshot)
+        while len(self._rows) < len(cards):
+            self._add_row()
+        for index, (name, bar, value) in enumerate(self._rows):
+            shown = index < len(cards)
+            for widget in (name, bar, value):
+                widget.setVisible(shown)
+            if shown:
+                self._fill_row(index, name, bar, value)
+
+    def _fill_row(self, index: int, name: QLabel, bar: ShareBar, value: QLabel) -> None:
+        card = card_views(self._snapshot)[index] if self._snapshot else None
+        if card is None:
+            return
+        load = None if card.stale else card.load
+        title = self._texts.tr(card.title)
+        text = self._texts.tr(card.load_text) if load is not None else "—"
+        name.setText(title)
+        bar.set_share(load, self._theme.tokens.series[index % len(self._theme.tokens.series)])
+        bar.setAccessibleName(title)
+        bar.setAccessibleDescription(text)
+        value.setText(text)
+
+    def _add_row(self) -> None:
+        row = len(self._rows)
+        name, bar, value = QLabel(self), ShareBar(self._theme, self), QLabel(self)
+        name.setBuddy(bar)
+        value.setAlignment(Qt.AlignmentFlag.AlignRight)
+        value.setMinimumWidth(value.fontMetrics().horizontalAdvance("100 % "))
+        for column, widget in enumerate((name, bar, value)):
+            self._grid.addWidget(widget, row, column)
+        self._rows.append((name, bar, value))

@@ -1,0 +1,75 @@
+"""The list of pages at the left: icons and words, by pointer, arrows and number keys."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QWidget
+
+from twinrig.messages import N_
+from twinrig.qt.icons import Icons
+from twinrig.qt.text import Texts
+from twinrig.qt.theme import Theme
+
+
+class Navigation(QListWidget):
+    """``chosen(page_id)`` when the user picks a page."""
+
+    chosen = Signal(str)
+
+    def __init__(
+        self, texts: Texts, theme: Theme, icons: Icons, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._texts = texts
+        self._icons = icons
+        self._titles: list[tuple[str, str, str]] = []
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setUniformItemSizes(True)
+        self.setSpacing(2)
+        height = self.fontMetrics().height()
+        self.setIconSize(QSize(round(height * 1.25), round(height * 1.25)))
+        texts.bind(self, QWidget.setAccessibleName, N_("Pages"))
+        texts.changed.connect(self._relabel)
+        theme.changed.connect(self._relabel)
+        self.currentRowChanged.connect(self._row_changed)
+        self._fit()
+
+    def set_pages(self, pages: list[tuple[str, str, str]]) -> None:
+        """Rows of (page id, title as a marked sentence, icon name)."""
+        self._titles = pages
+        self.clear()
+        for _ in pages:
+            self.addItem(QListWidgetItem())
+        self._relabel()
+        for row in range(len(pages)):
+            for keys in (f"{row + 1}", f"Ctrl+{row + 1}"):
+                shortcut = QShortcut(QKeySequence(keys), self.window())
+                shortcut.activated.connect(lambda r=row: self.setCurrentRow(r))
+
+    def show_page(self, page_id: str) -> None:
+        """Mark a page as the current one."""
+        for row, (each, _, _) in enumerate(self._titles):
+            if each == page_id:
+                self.setCurrentRow(row)
+
+    def _row_changed(self, row: int) -> None:
+        if 0 <= row < len(self._titles):
+            self.chosen.emit(self._titles[row][0])
+
+    def _relabel(self) -> None:
+        for row, (_, title, icon) in enumerate(self._titles):
+            item, text = self.item(row), self._texts.tr(title)
+            item.setText(text)
+            item.setToolTip(f"{text} (Ctrl+{row + 1})")
+            item.setIcon(self._icons.icon(icon))
+            item.setSizeHint(QSize(0, round(self.fontMetrics().height() * 2.2)))
+        self._fit()
+
+    def _fit(self) -> None:
+        metrics = self.fontMetrics()
+        words = [metrics.horizontalAdvance(self._texts.tr(title)) for _, title, _ in self._titles]
+        widest = max([*words, metrics.averageCharWidth() * 12])
+        self.setFixedWidth(widest + self.iconSize().width() + metrics.averageCharWidth() * 6)

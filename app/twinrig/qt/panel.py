@@ -1,0 +1,225 @@
+"""Ties window, tray, meter and live data together for one workbench."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from twinrig.domain.metrics import Snapshot
+from twinrig.domain.server import ACTIVE_STATES
+from twinrig.domain.supervision import ServerRecord
+from twinrig.messages import N_
+from twinrig.qt.actions import ServerActions
+from twinrig.qt.bridge import Bridge
+from twinrig.qt.dialogs import QuitAnswer, ask_quit, error_box
+from twinrig.qt.icons import Icons
+from twinrig.qt.live import LiveData
+from twinrig.qt.main_window import MainWindow
+from twinrig.qt.meter import MeterWindow
+from twinrig.qt.notifications import Notices
+from twinrig.qt.pages.base import PageContext
+from twinrig.qt.pages.registry import PAGES
+from twinrig.qt.settings import PanelSettings
+from twinrig.qt.text import Texts
+from twinrig.qt.theme import Theme
+from twinrig.qt.tray import Tray
+from twinrig.qt.tray_model import ProfileChoice, tray_model
+from twinrig.qt.viewmodels.settings import Folders
+
+if TYPE_CHECKING:
+    from twinrig.services.workbench import Workbench
+
+_log = logging.getLogger(__name__)
+
+AskQuit = Callable[[Texts, str, QWidget | None], QuitAnswer]
+
+
+class Panel(QObject):
+    """Lives from the opened workbench to the end. ``finished`` when the program may end."""
+
+    finished = Signal()
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        bridge: Bridge,
+        window: MainWindow,
+        texts: Texts,
+        theme: Theme,
+        icons: Icons,
+        settings: PanelSettings,
+        folders: Folders,
+        apply_language: Callable[[str], None],
+        ask: AskQuit = ask_quit,
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._texts = texts
+        self._settings = settings
+        self._ask = ask
+        self._quitting = False
+        self._error_box: QMessageBox | None = None
+        self.live = LiveData(workbench, bridge, settings.interval_s, self)
+        self.actions = ServerActions(workbench, bridge, self)
+        self.meter = MeterWindow(texts, theme, icons)
+        self.tray = Tray(texts, icons, self)
+        self._notices = Notices(time.monotonic)
+        self.context = PageContext(
+            workbench=workbench,
+            bridge=bridge,
+            texts=texts,
+            theme=theme,
+            icons=icons,
+            live=self.live,
+            settings=settings,
+            navigate=window.navigate,
+            report=self.report,
+            folders=folders,
+            apply_language=apply_language,
+        )
+        self._wire(bridge)
+        window.strip.set_target(workbench.label, workbench.demo)
+        window.set_pages(PAGES, self.context)
+        window.on_close = self._may_close
+        bridge.at_shutdown(workbench.http.close)
+
+    def start(self) -> None:
+        """Begin to watch; show the tray icon."""
+        self.live.set_visible(self._window.isVisible())
+        self.live.start()
+        self.actions.read_profiles()
+        self._update_tray()
+        self.tray.icon.show()
+
+    def stop(self) -> None:
+        """Stop what ticks; the bridge is shut down by its owner afterwards."""
+        self._quitting = True
+        self.live.stop()
+        self.tray.icon.hide()
+        self.meter.close()
+        self._window.remember_geometry()
+        self._settings.sync()
+
+    def report(self, error: BaseException) -> None:
+        """Show a failure; while one is shown, others are only logged."""
+        _log.error("reported to the user", exc_info=error)
+        if self._error_box is not None or self._quitting:
+            return
+        box = error_box(self._texts, error, self._window if self._window.isVisible() else None)
+        self._error_box = box
+        box.finished.connect(self._error_closed)
+        box.open()
+
+    def request_quit(self) -> None:
+        """Quit, after asking about a running server."""
+        record = self._active_record()
+        if record is None:
+            self._finish()
+            return
+        name = record.model_id or record.profile_id
+        parent = self._window if self._window.isVisible() else None
+        answer = self._ask(self._texts, name, parent)
+        if answer is QuitAnswer.LEAVE:
+            self._finish()
+        elif answer is QuitAnswer.STOP:
+            self._window.strip.show_note(N_("Stopping the server before quitting …"))
+            self.actions.stop(record.profile_id, self._finish)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _wire(self, bridge: Bridge) -> None:
+        self.live.snapshot.connect(self._take)
+        self.live.interrupted.connect(lambda error: _log.warning("live data: %s", error))
+        self.actions.failed.connect(self.report)
+        self.actions.profiles_changed.connect(self._update_tray)
+        bridge.unhandled.connect(self.report)
+        self.tray.triggered.connect(self._do)
+        self.tray.about_to_show.connect(self.actions.read_profiles)
+        self.tray.message_clicked.connect(self._window.bring_up)
+        self.meter.closed.connect(self._update_tray)
+        self._texts.changed.connect(self._update_tray)
+        self._settings.interval_changed.connect(self.live.set_interval)
+        self._settings.current_profile_changed.connect(lambda _id: self._update_tray())
+        self._window.visibility_changed.connect(self._visibility_changed)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self._window.strip.show_snapshot(snapshot)
+        self.meter.show_snapshot(snapshot)
+        self._update_tray()
+        notice = self._notices.take(snapshot)
+        if notice is not None:
+            title, text = self._texts.tr(notice.title), self._texts.tr(notice.text)
+            self.tray.notify(title, text, problem=notice.kind != "ready")
+
+    def _update_tray(self) -> None:
+        profiles = [ProfileChoice(p.id, p.name) for p in self.actions.profiles]
+        current = self._settings.current_profile
+        if current not in {p.id for p in profiles} and profiles:
+            current = profiles[0].id
+        model = tray_model(
+            self.live.latest, profiles, current, self.meter.isVisible(), self._texts.tr
+        )
+        self.tray.show_model(model)
+
+    def _do(self, action: str, argument: str) -> None:
+        record = self._active_record()
+        deeds: dict[str, Callable[[], object]] = {
+            "open": self._window.bring_up,
+            "quit": self.request_quit,
+            "start": lambda: self.actions.start(argument),
+            "stop": lambda: self.actions.stop(record.profile_id) if record else None,
+            "profile": lambda: self._choose_profile(argument),
+            "copy-url": self._copy_url,
+            "meter": self._toggle_meter,
+        }
+        deeds.get(action, lambda: None)()
+
+    def _choose_profile(self, profile_id: str) -> None:
+        self._settings.current_profile = profile_id
+
+    def _copy_url(self) -> None:
+        snapshot = self.live.latest
+        if snapshot is not None and snapshot.server is not None and snapshot.server.base_url:
+            QGuiApplication.clipboard().setText(f"{snapshot.server.base_url}/v1")
+
+    def _toggle_meter(self) -> None:
+        self.meter.setVisible(not self.meter.isVisible())
+        self._visibility_changed(self._window.isVisible())
+        self._update_tray()
+
+    def _visibility_changed(self, visible: bool) -> None:
+        self.live.set_visible(visible or self.meter.isVisible())
+
+    def _active_record(self) -> ServerRecord | None:
+        record = self.live.latest.server if self.live.latest else None
+        return record if record is not None and record.state in ACTIVE_STATES else None
+
+    def _may_close(self) -> bool:
+        if self._quitting:
+            return True
+        if not self.tray.available:
+            self.request_quit()
+            return self._quitting
+        self._window.hide()
+        if not self._settings.flag("told_about_tray"):
+            self._settings.set_flag("told_about_tray")
+            self.tray.notify(
+                self._texts.tr(N_("Twinrig is still here")),
+                self._texts.tr(N_("Closing the window keeps it in the tray. Quit is in its menu.")),
+            )
+        return False
+
+    def _error_closed(self, _result: int) -> None:
+        if self._error_box is not None:
+            self._error_box.deleteLater()
+            self._error_box = None
+
+    def _finish(self) -> None:
+        self._quitting = True
+        self.finished.emit()

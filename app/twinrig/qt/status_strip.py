@@ -1,0 +1,91 @@
+"""The line at the bottom: state, speed and loads on every page, and "Demo rig" when simulated."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from twinrig.domain.metrics import Snapshot
+from twinrig.messages import N_
+from twinrig.qt.icons import Icons
+from twinrig.qt.text import Texts
+from twinrig.qt.theme import Theme
+from twinrig.qt.viewmodels.overview import card_views, state_view
+from twinrig.qt.viewmodels.quantities import number
+from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
+
+
+class StatusStrip(QWidget):
+    """Shows the last snapshot in one line."""
+
+    def __init__(
+        self, texts: Texts, theme: Theme, icons: Icons, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._texts = texts
+        self._snapshot: Snapshot | None = None
+        self._hint = N_("Opening …")
+        self._note = ""
+        self._is_demo = False
+        self._badge = StatusBadge(theme, icons, 1.0, self)
+        self._figures = QLabel(self)
+        self._figures.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._target = ToneLabel(theme, "muted", self)
+        self._demo = StatusBadge(theme, icons, 1.0, self)
+        self._demo.hide()
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(10, 5, 10, 5)
+        layout.setSpacing(14)
+        layout.addWidget(self._badge)
+        layout.addWidget(self._figures, 1)
+        layout.addWidget(self._target)
+        layout.addWidget(self._demo)
+        texts.changed.connect(self._render)
+        self._render()
+
+    @property
+    def demo_badge(self) -> StatusBadge:
+        return self._demo
+
+    def set_target(self, label: str, demo: bool) -> None:
+        """``label`` is a marked sentence."""
+        self._is_demo = demo
+        self._texts.bind(self._target, QLabel.setText, label)
+        self._target.setVisible(not demo)
+        self._demo.setVisible(demo)
+        self._hint = N_("Waiting for the first reading")
+        self._render()
+
+    def show_note(self, note: str) -> None:
+        """Show what the panel itself does now (a marked sentence) in place of the figures."""
+        self._note = note
+        self._render()
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Show newer figures."""
+        self._snapshot = snapshot
+        if self.isVisible():
+            self._render()
+
+    def showEvent(self, event: object) -> None:
+        self._render()
+        super().showEvent(event)
+
+    def _render(self) -> None:
+        tr = self._texts.tr
+        if self._is_demo:
+            self._demo.show_status("warn", tr(N_("Demo rig")), "demo")
+            self._demo.setToolTip(tr(N_("Everything shown here is simulated.")))
+        snapshot = self._snapshot
+        if snapshot is None:
+            self._badge.show_status("muted", tr(self._hint))
+            self._figures.setText("")
+            return
+        state = state_view(snapshot.server, snapshot.taken_at_s)
+        self._badge.show_status(state.kind, tr(state.word))
+        parts = []
+        if snapshot.throughput.generation_tps is not None:
+            parts.append(f"{number(snapshot.throughput.generation_tps)} T/s")
+        for card in card_views(snapshot):
+            shown = "—" if card.stale or card.load is None else tr(card.load_text)
+            parts.append(f"{tr(card.title)} {shown}")
+        self._figures.setText(tr(self._note) if self._note else "    ".join(parts))

@@ -1,0 +1,106 @@
+"""The tray icon: renders a TrayModel, and reports what was clicked."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QAction, QIcon
+from PySide6.QtWidgets import QMenu, QSystemTrayIcon
+
+from twinrig.qt.icons import Icons
+from twinrig.qt.text import Texts
+from twinrig.qt.tray_model import MenuEntry, TrayModel
+
+TOOLTIP_MS = 1000
+
+
+class Tray(QObject):
+    """``triggered(action, argument)`` for menu and icon; ``about_to_show`` before a menu opens."""
+
+    triggered = Signal(str, str)
+    about_to_show = Signal()
+    message_clicked = Signal()
+
+    def __init__(self, texts: Texts, icons: Icons, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._texts = texts
+        self._icons = icons
+        self._model: TrayModel | None = None
+        self._tooltip = ""
+        self.menu = QMenu()
+        self.menu.aboutToShow.connect(self._fill)
+        self.icon = QSystemTrayIcon(self)
+        self.icon.setContextMenu(self.menu)
+        self.icon.activated.connect(self._activated)
+        self.icon.messageClicked.connect(self.message_clicked)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(TOOLTIP_MS)
+        self._timer.timeout.connect(self._show_tooltip)
+        self.tooltip_updates = 0
+
+    @property
+    def available(self) -> bool:
+        """Whether this desktop has a tray at all."""
+        return QSystemTrayIcon.isSystemTrayAvailable()
+
+    def show_model(self, model: TrayModel) -> None:
+        """Icon at once, tool tip once a second at most, menu when it opens."""
+        old, self._model = self._model, model
+        if old is None or old.icon != model.icon:
+            self.icon.setIcon(tray_picture(self._icons, model.icon))
+        if model.tooltip != self._tooltip and not self._timer.isActive():
+            self._show_tooltip()
+            self._timer.start()
+        if old is None:
+            self._fill()
+
+    def notify(self, title: str, text: str, *, problem: bool = False) -> None:
+        """A system notification."""
+        kind = QSystemTrayIcon.MessageIcon
+        self.icon.showMessage(title, text, kind.Warning if problem else kind.Information)
+
+    def _show_tooltip(self) -> None:
+        if self._model is not None and self._model.tooltip != self._tooltip:
+            self._tooltip = self._model.tooltip
+            self.icon.setToolTip(self._tooltip)
+            self.tooltip_updates += 1
+
+    def _fill(self) -> None:
+        # Rebuilt only here: a menu must not change under the pointer.
+        self.about_to_show.emit()
+        self.menu.clear()
+        if self._model is not None:
+            self._add(self.menu, self._model.menu)
+
+    def _add(self, menu: QMenu, entries: tuple[MenuEntry, ...]) -> None:
+        for entry in entries:
+            if entry.text is None:
+                menu.addSeparator()
+                continue
+            text = self._texts.tr(entry.text).replace("&", "&&")
+            if entry.children:
+                self._add(menu.addMenu(text), entry.children)
+                continue
+            action = QAction(text, menu)
+            action.setEnabled(entry.enabled)
+            if entry.checked is not None:
+                action.setCheckable(True)
+                action.setChecked(entry.checked)
+            if entry.icon:
+                action.setIcon(self._icons.icon(entry.icon))
+            action.triggered.connect(
+                lambda _checked=False, e=entry: self.triggered.emit(e.action, e.argument)
+            )
+            menu.addAction(action)
+
+    def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
+        if reason in (
+            QSystemTrayIcon.ActivationReason.Trigger,
+            QSystemTrayIcon.ActivationReason.DoubleClick,
+        ):
+            self.triggered.emit("open", "")
+
+
+def tray_picture(icons: Icons, name: str) -> QIcon:
+    """Coloured icon that can be told apart on light and dark task bars, and without colour."""
+    return icons.coloured(f"tray-{name}")

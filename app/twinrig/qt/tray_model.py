@@ -1,0 +1,191 @@
+"""What the tray shows, as plain data: icon, tool tip, menu. No Qt here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from twinrig.domain.metrics import Snapshot
+from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.domain.wording import STATE_WORDS
+from twinrig.messages import N_, Message, message
+from twinrig.qt.viewmodels.overview import is_silent
+from twinrig.qt.viewmodels.quantities import number
+
+TOOLTIP_LIMIT = 127
+"""Windows cuts longer tool tips."""
+
+Translate = Callable[[Message | str], str]
+
+
+class TrayIcon(StrEnum):
+    """Each state has a shape of its own, not only a colour."""
+
+    STOPPED = "stopped"
+    LOADING = "loading"
+    READY = "ready"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+_ICONS: Mapping[ServerState, TrayIcon] = MappingProxyType(
+    {
+        ServerState.STOPPED: TrayIcon.STOPPED,
+        ServerState.STARTING: TrayIcon.LOADING,
+        ServerState.LOADING: TrayIcon.LOADING,
+        ServerState.READY: TrayIcon.READY,
+        ServerState.DEGRADED: TrayIcon.WARNING,
+        ServerState.BACKOFF: TrayIcon.WARNING,
+        ServerState.SLEEPING: TrayIcon.STOPPED,
+        ServerState.STOPPING: TrayIcon.LOADING,
+        ServerState.FAILED: TrayIcon.FAILED,
+    }
+)
+
+
+@dataclass(frozen=True)
+class MenuEntry:
+    """``action`` is what a click means ("" = a line of text); an entry without text separates.
+
+    ``checked`` None = not checkable. ``argument`` belongs to the action (a profile id).
+    """
+
+    action: str = ""
+    text: Message | None = None
+    enabled: bool = True
+    checked: bool | None = None
+    argument: str = ""
+    children: tuple[MenuEntry, ...] = ()
+    icon: str = ""
+
+
+@dataclass(frozen=True)
+class ProfileChoice:
+    """A profile in the menu."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class TrayModel:
+    """Everything the renderer needs; equal models need no redraw."""
+
+    icon: TrayIcon
+    tooltip: str
+    menu: tuple[MenuEntry, ...]
+
+
+def tray_model(
+    snapshot: Snapshot | None,
+    profiles: Sequence[ProfileChoice],
+    current: str,
+    meter_shown: bool,
+    translate: Translate,
+) -> TrayModel:
+    """Model for the present moment; ``current`` is the profile that Start would start."""
+    return TrayModel(
+        tray_icon(snapshot),
+        tooltip(snapshot, translate),
+        menu(snapshot, profiles, current, meter_shown),
+    )
+
+
+def tray_icon(snapshot: Snapshot | None) -> TrayIcon:
+    """Icon of the state; a supervisor that fell silent is a warning."""
+    record = snapshot.server if snapshot else None
+    if snapshot is None or record is None:
+        return TrayIcon.STOPPED
+    if is_silent(record, snapshot.taken_at_s):
+        return TrayIcon.WARNING
+    return _ICONS[record.state]
+
+
+def tooltip(snapshot: Snapshot | None, translate: Translate) -> str:
+    """Name and state, model, speed, both loads: a line each, within the limit as a whole."""
+    if snapshot is None:
+        return "Twinrig"
+    record = snapshot.server
+    state = translate(STATE_WORDS[record.state if record else ServerState.STOPPED])
+    head = f"Twinrig: {state}"
+    if snapshot.demo:
+        head = f"{head} ({translate(N_('Demo rig'))})"
+    lines = [head]
+    speed = snapshot.throughput.generation_tps
+    if speed is not None:
+        lines.append(f"{number(speed)} T/s")
+    loads = _load_line(snapshot, translate)
+    if loads:
+        lines.append(loads)
+    room = TOOLTIP_LIMIT - sum(len(line) + 1 for line in lines)
+    name = record.model_id if record else ""
+    if name and room > 8:
+        lines.insert(1, _shorten(name, room))
+    return _shorten("\n".join(lines), TOOLTIP_LIMIT)
+
+
+def _load_line(snapshot: Snapshot, translate: Translate) -> str:
+    samples = {sample.uuid: sample for sample in snapshot.samples}
+    parts = []
+    for info in snapshot.gpus:
+        sample = samples.get(info.uuid)
+        known = sample is not None and not sample.stale
+        value = sample.utilisation_percent if sample is not None and known else None
+        shown = "—" if value is None else f"{value} %"
+        parts.append(f"{translate(message('GPU {index}', index=info.index))} {shown}")
+    return "  ".join(parts)
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def menu(
+    snapshot: Snapshot | None,
+    profiles: Sequence[ProfileChoice],
+    current: str,
+    meter_shown: bool,
+) -> tuple[MenuEntry, ...]:
+    """Entries from top to bottom."""
+    record = snapshot.server if snapshot else None
+    state = record.state if record else ServerState.STOPPED
+    active = state in ACTIVE_STATES
+    names: Mapping[str, Any] = {p.id: p.name for p in profiles}
+    title = message("Server: {state}", state=Message(STATE_WORDS[state]))
+    choices = tuple(
+        MenuEntry("profile", Message("{name}", {"name": p.name}), not active, p.id == current, p.id)
+        for p in profiles
+    )
+    separator = MenuEntry()
+    return (
+        MenuEntry("", title, enabled=False),
+        _start_or_stop(active, state, current, names),
+        MenuEntry("", message("Profile"), bool(choices), children=choices),
+        separator,
+        MenuEntry(
+            "copy-url",
+            message("Copy base URL"),
+            record is not None and bool(record.base_url),
+            icon="copy",
+        ),
+        MenuEntry("meter", message("Meter window"), checked=meter_shown),
+        separator,
+        MenuEntry("open", message("Open Twinrig"), icon="open"),
+        MenuEntry("quit", message("Quit"), icon="quit"),
+    )
+
+
+def _start_or_stop(
+    active: bool, state: ServerState, current: str, names: Mapping[str, Any]
+) -> MenuEntry:
+    if active:
+        return MenuEntry(
+            "stop", message("Stop server"), state is not ServerState.STOPPING, icon="stop"
+        )
+    if current in names:
+        text = message("Start {name}", name=names[current])
+        return MenuEntry("start", text, argument=current, icon="play")
+    return MenuEntry("start", message("Start server"), enabled=False, icon="play")
