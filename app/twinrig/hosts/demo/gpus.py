@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
-from twinrig.hosts.demo.load import LOAD_FILE, DemoLoad, newest_load
+from twinrig.hosts.demo.load import DemoLoad, load_files, newest_load
 from twinrig.hosts.demo.physics import (
     CARD_TOTAL_BYTES,
     IDLE_USED_BYTES,
@@ -66,7 +66,7 @@ class DemoGpuProbe:
     def sample(self) -> tuple[GpuSample, ...]:
         """Both cards now."""
         now_s = self._now()
-        load = newest_load(self._load_files(), now_s)
+        load = newest_load(load_files(self._state_root), now_s)
         percent = self._percent(load, now_s)
         used = load.used_bytes if load is not None else IDLE_USED_BYTES
         warm_s = load.busy_s if load is not None else 0.0
@@ -77,10 +77,6 @@ class DemoGpuProbe:
 
     def close(self) -> None:
         """Nothing to give back."""
-
-    def _load_files(self) -> list[Path]:
-        servers = self._state_root / "servers"
-        return [*servers.glob(f"*/{LOAD_FILE}"), *servers.glob(f"*/*/{LOAD_FILE}")]
 
     def _percent(self, load: DemoLoad | None, now_s: float) -> tuple[float, float]:
         """Utilisation as NVML would tell it; a sum over 100 never comes of a layer split."""

@@ -73,6 +73,12 @@ def read_load(path: Path) -> DemoLoad | None:
         return None
 
 
+def load_files(state_root: Path) -> list[Path]:
+    """Load files of all servers of a target, in their folder or in a run folder below it."""
+    servers = state_root / "servers"
+    return [*servers.glob(f"*/{LOAD_FILE}"), *servers.glob(f"*/*/{LOAD_FILE}")]
+
+
 def newest_load(paths: Iterable[Path], now_s: float) -> DemoLoad | None:
     """The newest load that is fresh; a clock that ran ahead a little is forgiven."""
     loads = [load for path in paths if (load := read_load(path)) is not None]
