@@ -24,6 +24,7 @@ class Keeper:
         self._parts = context.parts
         self._store = context.store
         self._backoff = Backoff(context.parts.timing)
+        self._carried_id = ""
 
     async def keep(self, previous: PreviousRun) -> ServerState:
         """Sweep what an earlier supervisor left, then run until STOPPED or FAILED."""
@@ -42,10 +43,11 @@ class Keeper:
 
     async def _run_once(self) -> RunEnd:
         run_id = self._parts.make_run_id()
+        self._carried_id = self._context.intent.request_id
         self._store.enter(
             ServerState.STARTING,
             run_id=run_id,
-            request_id=self._context.intent.request_id,
+            request_id=self._carried_id,
             started_at_s=self._parts.clock.now(),
             ready_at_s=None,
             phases=(),
@@ -122,12 +124,11 @@ class Keeper:
 
     async def _wait(self) -> None:
         """The rest of the back-off; a stop or a new request ends it at once."""
-        request_id = self._store.record.request_id
         wait_s = (self._store.record.next_restart_at_s or 0.0) - self._parts.clock.now()
         await first(
             self._parts.clock.sleep(max(0.0, min(wait_s, self._backoff.delay_s))),
             self._context.intent.until(
-                lambda intent: intent.stop_wanted or intent.request_id != request_id
+                lambda intent: intent.stop_wanted or intent.request_id != self._carried_id
             ),
         )
 

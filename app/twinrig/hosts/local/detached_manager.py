@@ -1,0 +1,115 @@
+"""Starts the supervisor in a session of its own, for systems without a user's systemd."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from twinrig.domain.errors import HostError
+from twinrig.domain.ports import Clock, Lock
+from twinrig.hosts.local import signals
+from twinrig.hosts.local.proc_table import read_entry
+from twinrig.messages import message
+
+SUPERVISOR_LOCK = "supervisor"
+
+# $0 is the file for output, the rest the command. The shell ends at once, so that the supervisor
+# is nobody's child here: no zombie, and nothing that an event loop would kill when it closes.
+_LAUNCHER = '"$@" </dev/null >>"$0" 2>&1 &'
+_APPEAR_S = 5.0
+_GRACE_S = 35.0
+_POLL_S = 0.05
+
+
+class DetachedManager:
+    """``ServiceManager``. Who runs is told by the lock, which vanishes with its holder.
+
+    ``output`` gets what the supervisor prints before it has a log of its own.
+    """
+
+    def __init__(
+        self,
+        command: Callable[[str], Sequence[str]],
+        lock: Lock,
+        environment: Mapping[str, str],
+        output: Path,
+        clock: Clock,
+    ) -> None:
+        self._command = command
+        self._lock = lock
+        self._environment = environment
+        self._output = output
+        self._clock = clock
+
+    @property
+    def kind(self) -> str:
+        """Fixed."""
+        return "detached"
+
+    async def start(self, profile_id: str) -> None:
+        """Start it, without a terminal; waits a moment for it to take the lock.
+
+        One that is quickly done (a stop that only sweeps) may never be seen; that is no error.
+        """
+        if await self.is_running(profile_id):
+            return
+        try:
+            self._output.parent.mkdir(parents=True, exist_ok=True)
+            shell = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                _LAUNCHER,
+                str(self._output),
+                *self._command(profile_id),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=dict(self._environment),
+                cwd="/",
+                start_new_session=True,
+            )
+            await shell.wait()
+        except OSError as error:
+            raise HostError(
+                message("The supervisor cannot be started: {reason}.", reason=str(error)),
+                message("Check the installation of Twinrig, then try again."),
+            ) from error
+        await self._until(lambda: self._lock.holder(SUPERVISOR_LOCK) is not None, _APPEAR_S)
+
+    async def kill(self, profile_id: str) -> None:
+        """TERM, which lets it end the server; KILL when it does not end."""
+        pid = self._lock.holder(SUPERVISOR_LOCK)
+        entry = None if pid is None else read_entry(pid)
+        if entry is None or not await self.is_running(profile_id):
+            return
+        signals.send(entry.pid, entry.start_ticks, signal.SIGTERM)
+        if not await self._until(lambda: read_entry(entry.pid) != entry, _GRACE_S):
+            signals.send(entry.pid, entry.start_ticks, signal.SIGKILL)
+
+    async def is_running(self, profile_id: str) -> bool | None:
+        """Whether the lock is held for this profile."""
+        if self._lock.holder(SUPERVISOR_LOCK) is None:
+            return False
+        return self._lock.holder_note(SUPERVISOR_LOCK) == profile_id
+
+    async def set_autostart(self, profile_id: str, enabled: bool) -> None:
+        """Raises HostError: nothing here starts at logon."""
+        if enabled:
+            raise HostError(
+                message("This system cannot start a server at logon: systemd does not run."),
+                message("On WSL set “systemd=true” under [boot] in /etc/wsl.conf, restart WSL."),
+            )
+
+    async def autostart(self, profile_id: str) -> bool | None:
+        """Never."""
+        return False
+
+    async def _until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        deadline_s = self._clock.monotonic() + limit_s
+        while not condition():
+            if self._clock.monotonic() >= deadline_s:
+                return False
+            await self._clock.sleep(_POLL_S)
+        return True
