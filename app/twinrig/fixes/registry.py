@@ -1,0 +1,53 @@
+"""All fixes by id: plans first, guidance where there is no plan or it cannot decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinrig.domain.checks import Facts, Finding
+from twinrig.domain.fixes import Fix, FixPlan, Guidance
+from twinrig.fixes.allocator import AllocatorUnset, ExpandableOff, ExpandableOn
+from twinrig.fixes.drop_argument import DropArgument
+from twinrig.fixes.edit_table import EDITS
+from twinrig.fixes.gpu_select import GpuSelect
+from twinrig.fixes.guidance import load_guidance
+from twinrig.fixes.planning import UndecidedError
+from twinrig.fixes.profile_edits import ProfileEditFix
+from twinrig.fixes.sysctl_ptrace import SysctlPtrace
+
+PLANNED: tuple[Fix, ...] = (
+    SysctlPtrace(),
+    ExpandableOff(),
+    ExpandableOn(),
+    AllocatorUnset(),
+    GpuSelect(),
+    DropArgument(),
+    *(ProfileEditFix(row) for row in EDITS),
+)
+
+
+class PlanOrGuidance:
+    """A plan that may lack a value, with the words for that case."""
+
+    def __init__(self, planned: Fix, words: Fix) -> None:
+        self.id = planned.id
+        self.probes = planned.probes
+        self._planned = planned
+        self._words = words
+
+    def plan(self, finding: Finding, facts: Facts) -> FixPlan | Guidance:
+        """The plan; the guidance when a value is not known."""
+        try:
+            return self._planned.plan(finding, facts)
+        except UndecidedError:
+            return self._words.plan(finding, facts)
+
+
+def load_fixes(advice: str) -> Mapping[str, Fix]:
+    """``advice`` is the text of ``resources/advice/fixes.yaml``."""
+    words = load_guidance(advice)
+    fixes: dict[str, Fix] = dict(words)
+    for planned in PLANNED:
+        other = words.get(planned.id)
+        fixes[planned.id] = planned if other is None else PlanOrGuidance(planned, other)
+    return fixes
