@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from bootstrap import apt, libraries, lock, main, packages, work
 from bootstrap.arguments import panel_wanted
 from bootstrap.places import Places

@@ -6,6 +6,7 @@ import errno
 import os
 
 import pytest
+
 from bootstrap import problems
 
 REFUSED = """Looking in indexes: http://127.0.0.1:9/simple

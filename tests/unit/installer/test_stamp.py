@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bootstrap import stamp
 from bootstrap.places import Places
 
