@@ -224,4 +224,5 @@ CHECK = Check(
     judge=judge,
     requires=("driver-version", "engine-installed"),
     needs_profile=True,
+    findings=("driver-too-old", "cudart13-missing", "torch-cpu-build", "no-kernel-image"),
 )

@@ -72,4 +72,5 @@ CHECK = Check(
     title=N_("Disk space"),
     probes=("system", "disk"),
     judge=judge,
+    findings=("disk-full",),
 )

@@ -57,4 +57,5 @@ CHECK = Check(
     probes=("system", "gpu", "driver"),
     judge=judge,
     requires=("gpu-visible",),
+    findings=("driver-too-old",),
 )

@@ -94,4 +94,5 @@ CHECK = Check(
     probes=("environment",),
     judge=judge,
     needs_profile=True,
+    findings=("engine-not-installed",),
 )

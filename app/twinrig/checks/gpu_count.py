@@ -55,4 +55,5 @@ CHECK = Check(
     judge=judge,
     requires=("gpu-visible",),
     needs_profile=True,
+    findings=("tp-exceeds-gpus",),
 )

@@ -73,4 +73,5 @@ CHECK = Check(
     title=N_("NVIDIA cards are visible"),
     probes=("system", "gpu"),
     judge=judge,
+    findings=("cuda-driver-missing-wsl", "gpu-not-visible", "gpu-lost-tdr"),
 )

@@ -159,4 +159,11 @@ CHECK = Check(
     probes=("model",),
     judge=judge,
     needs_profile=True,
+    findings=(
+        "model-path-missing",
+        "model-unreadable",
+        "weights-missing",
+        "safetensors-corrupt",
+        "slow-mnt-drive",
+    ),
 )

@@ -133,4 +133,5 @@ CHECK = Check(
     probes=("port",),
     judge=judge,
     needs_profile=True,
+    findings=("port-in-use",),
 )

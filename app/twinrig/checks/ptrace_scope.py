@@ -65,4 +65,5 @@ CHECK = Check(
     title=N_("Workers may share memory"),
     probes=("ptrace",),
     judge=judge,
+    findings=("pidfd-getfd-denied",),
 )

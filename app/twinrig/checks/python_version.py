@@ -67,4 +67,5 @@ CHECK = Check(
     judge=judge,
     requires=("engine-installed",),
     needs_profile=True,
+    findings=("python-missing", "python-unsupported"),
 )

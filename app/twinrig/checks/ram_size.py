@@ -106,4 +106,5 @@ CHECK = Check(
     judge=judge,
     requires=("model-folder",),
     needs_profile=True,
+    findings=("ram-oom-killed",),
 )

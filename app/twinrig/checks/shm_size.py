@@ -72,4 +72,5 @@ CHECK = Check(
     probes=("shm",),
     judge=judge,
     needs_profile=True,
+    findings=("shm-too-small",),
 )

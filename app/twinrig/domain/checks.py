@@ -114,6 +114,7 @@ class Check:
     """One question. ``probes`` name entries of the probe script; ``judge`` is pure.
 
     ``requires`` are check ids that must PASS or WARN first. ``title`` is a marked sentence.
+    ``findings`` are the ids it may find: a fix is proven by the checks that name its finding.
     """
 
     id: str
@@ -124,3 +125,4 @@ class Check:
     timeout_s: float = 10.0
     cost: Cost = Cost.CHEAP
     needs_profile: bool = False
+    findings: tuple[str, ...] = ()
