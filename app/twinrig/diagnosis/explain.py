@@ -1,9 +1,9 @@
 """Why a server ended: rules over the whole log, in the catalogue's order of decision.
 
-The cause is rarely the last line (failures.md 1.1): wrappers never decide, and of all matches
+The cause is rarely the last line (failure catalogue 1.1): wrappers never decide, and of all matches
 the earliest of the earliest tier wins. What was logged before the server became ready did not
-keep it from becoming so, and explains no later end. When nothing matches, that is said, and the first real
-exception is shown.
+keep it from becoming so, and explains no later end. When nothing matches, that is said, and
+the first real exception is shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from twinrig.diagnosis.derived import DERIVATIONS
 from twinrig.diagnosis.normalise import clean, is_info, plain, without_info
-from twinrig.diagnosis.root_cause import BLOCK_LINES, RootCause, find_root_cause
+from twinrig.diagnosis.root_cause import BLOCK_LINES, find_root_cause
 from twinrig.diagnosis.rules import Rule, Rules
 from twinrig.domain.checks import Finding
 from twinrig.domain.supervision import Failure
@@ -42,10 +42,9 @@ class Diagnosis:
 def explain_exit(lines: Sequence[str], exit_text: str, rules: Rules) -> Failure:
     """The failure to tell the user. ``lines`` are of this run only, ``exit_text`` as
     ``str(ExitStatus)``. Never raises for any content of the log."""
-    found = diagnose(lines, exit_text, rules)
-    if found:
-        return _known(found[0])
-    return _unknown(lines, exit_text, rules)
+    scan = _Scan(lines, rules)
+    found = _decide(scan, lines, exit_text, rules)
+    return _known(found[0]) if found else _unknown(lines, exit_text, rules, scan.ready_line_no)
 
 
 def is_permanent(failure: Failure) -> bool:
@@ -55,7 +54,12 @@ def is_permanent(failure: Failure) -> bool:
 
 def diagnose(lines: Sequence[str], exit_text: str, rules: Rules) -> tuple[Diagnosis, ...]:
     """All rules that hold, the decisive one first; each rule at most once."""
-    scan = _Scan(lines, rules)
+    return _decide(_Scan(lines, rules), lines, exit_text, rules)
+
+
+def _decide(
+    scan: _Scan, lines: Sequence[str], exit_text: str, rules: Rules
+) -> tuple[Diagnosis, ...]:
     hits = scan.run()
     found = [
         _diagnosis(rule, lines, hit)
@@ -214,20 +218,11 @@ def _known(diagnosis: Diagnosis) -> Failure:
     )
 
 
-def _root_cause(lines: Sequence[str], rules: Rules) -> RootCause | None:
+def _unknown(lines: Sequence[str], exit_text: str, rules: Rules, ready_line_no: int) -> Failure:
     """Of a server that was ready, an error after that comes first."""
-    ready = rules.markers.get(READY_MARKER, "")
-    for start, line in enumerate(lines):
-        if ready and ready in line:
-            later = find_root_cause(lines[start:], rules.wrappers, rules.harmless)
-            if later is not None:
-                return RootCause(later.line_no + start, later.line)
-            break
-    return find_root_cause(lines, rules.wrappers, rules.harmless)
-
-
-def _unknown(lines: Sequence[str], exit_text: str, rules: Rules) -> Failure:
-    root = _root_cause(lines, rules)
+    root = find_root_cause(lines, rules, start=ready_line_no)
+    if root is None and ready_line_no:
+        root = find_root_cause(lines, rules)
     if root is None:
         return Failure(
             message(

@@ -1,7 +1,7 @@
 """Turns what a server printed into lines that rules can look at.
 
 Line numbers count line feeds only, as an editor shows them: carriage returns of progress bars
-do not start a line (failures.md 1.11). Prefixes of engine processes, journald and docker
+do not start a line (failure catalogue 1.11). Prefixes of engine processes, journald and docker
 compose are stripped, never matched: they change with every release.
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twinrig.diagnosis.normalise import clean, is_info, plain, without_info
+from twinrig.diagnosis.rules import Rules
 
 BLOCK_LINES = 512
 
@@ -37,20 +38,18 @@ class RootCause:
     line: str
 
 
-def find_root_cause(
-    lines: Sequence[str], wrappers: Sequence[str], harmless: Sequence[str]
-) -> RootCause | None:
-    """First exception or native fault that is neither a wrapper nor harmless.
+def find_root_cause(lines: Sequence[str], rules: Rules, *, start: int = 0) -> RootCause | None:
+    """First exception or native fault, from index ``start``, that is no wrapper nor harmless.
 
     When every exception is a wrapper, the first line about a dead worker is the best there is.
     """
     fallback: RootCause | None = None
-    for number, raw in _suspicious(lines):
+    for number, raw in _suspicious(lines, start):
         text = plain(raw)
         found = RootCause(number, clean(raw).rpartition("\r")[2].strip("\n"))
-        if any(phrase in text for phrase in harmless):
+        if any(phrase in text for phrase in rules.harmless):
             continue
-        if any(phrase in text for phrase in wrappers):
+        if any(phrase in text for phrase in rules.wrappers):
             if fallback is None and "died unexpectedly" in text:
                 fallback = found
             continue
@@ -59,9 +58,9 @@ def find_root_cause(
     return fallback
 
 
-def _suspicious(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _suspicious(lines: Sequence[str], first: int) -> Iterator[tuple[int, str]]:
     """Lines worth a closer look; whole blocks without any hint are skipped at once."""
-    for start in range(0, len(lines), BLOCK_LINES):
+    for start in range(first, len(lines), BLOCK_LINES):
         block = lines[start : start + BLOCK_LINES]
         joined = clean("\n".join(without_info(block)))
         present = [hint for hint in _HINTS if hint in joined]

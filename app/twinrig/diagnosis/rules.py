@@ -21,7 +21,7 @@ from twinrig.diagnosis.derived import DERIVATIONS
 SCHEMA_VERSION = 1
 CONFIDENCES = ("high", "medium", "low")
 TIERS = ("native", "library", "worker", "memory", "process", "stall", "exit")
-"""Order of decision (failures.md 2): a match of an earlier tier beats all later ones."""
+"""Order of decision (failure catalogue 2): a match of an earlier tier beats all later ones."""
 
 
 class RulesError(ValueError):

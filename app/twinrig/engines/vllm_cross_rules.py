@@ -100,7 +100,7 @@ def _cards(profile: Profile, settings: Settings) -> Iterator[FieldError]:
 
 
 def _allocator(profile: Profile, settings: Settings) -> Iterator[FieldError]:
-    """Expandable segments help tabbyAPI and break three parts of vLLM (failures.md A and D)."""
+    """Expandable segments help tabbyAPI and break three parts of vLLM (failure catalogue A, D)."""
     name = _expandable_variable(profile)
     if name is None:
         return
