@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gettext
 import io
+import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,6 +18,7 @@ from typing import Any
 from twinrig import assets
 
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "ja": "日本語"})
+_FIELD = re.compile(r"\{(\w+)[^{}]*\}")
 
 
 def N_(msgid: str) -> str:
@@ -57,14 +60,18 @@ def message(msgid: str, **params: Any) -> Message:
 
 
 class Translator:
-    """Texts of one language; unknown languages and missing entries fall back to English."""
+    """Texts of one language. English stands in for an unknown language, a missing entry, and a
+    catalogue that is missing or damaged (``language`` is "en" then)."""
 
     def __init__(self, language: str = "en") -> None:
         self.language = language if language in LANGUAGES else "en"
         self._catalogue: gettext.NullTranslations = gettext.NullTranslations()
         if self.language != "en":
-            data = assets.read_bytes(f"i18n/{self.language}.mo")
-            self._catalogue = gettext.GNUTranslations(io.BytesIO(data))
+            try:
+                data = assets.read_bytes(f"i18n/{self.language}.mo")
+                self._catalogue = gettext.GNUTranslations(io.BytesIO(data))
+            except (OSError, ValueError, LookupError, struct.error):
+                self.language = "en"
 
     def text(self, msg: Message | str, **params: Any) -> str:
         """Translate a Message, or a marked sentence with its values."""
@@ -76,13 +83,10 @@ class Translator:
         if not values:
             return template
         plain = {k: self.text(v) if isinstance(v, Message) else v for k, v in values.items()}
-        try:
-            return template.format_map(plain)
-        except (KeyError, IndexError, ValueError):
+        for candidate in (template, msgid):
             # A broken translation must not hide the fact it tells.
-            return msgid.format_map(_Lenient(plain))
-
-
-class _Lenient(dict[str, Any]):
-    def __missing__(self, key: str) -> str:
-        return "{" + key + "}"
+            try:
+                return candidate.format_map(plain)
+            except (LookupError, ValueError, AttributeError, TypeError):
+                continue
+        return _FIELD.sub(lambda found: str(plain.get(found[1], found[0])), msgid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -92,7 +93,10 @@ def _number(kind: OptionKind, value: object) -> tuple[SettingValue | None, Messa
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None, message("must be a number, not {value}", value=repr(value))
     if kind is OptionKind.FLOAT:
-        return float(value), None
+        try:
+            return float(value), None
+        except OverflowError:
+            return None, message("must be a number, not {value}", value="1e400")
     if isinstance(value, float) and not value.is_integer():
         return None, message("must be a whole number, not {value}", value=value)
     return int(value), None
@@ -105,7 +109,7 @@ def _range_fault(option: Option, value: SettingValue) -> Message | None:
         )
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if value != value:  # NaN compares with nothing
+    if isinstance(value, float) and not math.isfinite(value):  # NaN compares with nothing
         return message("must be a number, not {value}", value=value)
     if option.minimum is not None and value < option.minimum:
         return message(

@@ -7,6 +7,7 @@ Neither ever needs the other to be alive.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -50,9 +51,9 @@ class DesiredState:
                 Desired(data["desired"]),
                 str(data["request_id"]),
                 str(data["requested_by"]),
-                float(data["requested_at_s"]),
+                _finite(data["requested_at_s"]),
             )
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
             raise _damaged(path) from error
 
 
@@ -146,7 +147,10 @@ class ServerRecord:
             values["state"] = ServerState(values["state"])
             values["phases"] = tuple(
                 PhaseTime(
-                    Phase(p["phase"]), float(p["started_at_s"]), p["expected_s"], p["progress"]
+                    Phase(p["phase"]),
+                    _finite(p["started_at_s"]),
+                    _optional(p.get("expected_s")),
+                    _optional(p.get("progress")),
                 )
                 for p in values.get("phases", ())
             )
@@ -155,12 +159,47 @@ class ServerRecord:
             values["degraded_reason"] = None if reason is None else Message.from_json(reason)
             for name in ("environment_mismatch", "shared_memory"):
                 values[name] = tuple(str(v) for v in values.get(name, ()))
-            for name in ("supervisor_pid", "restarts", "quick_failures", "dropped_log_lines"):
+            for name in _COUNTS:
                 values[name] = int(values.get(name, 0))
-            values["updated_at_s"] = float(values["updated_at_s"])
+            for name in _OPTIONAL_TIMES:
+                values[name] = _optional(values.get(name))
+            pid = values.get("server_pid")
+            values["server_pid"] = None if pid is None else int(pid)
+            values["updated_at_s"] = _finite(values["updated_at_s"])
+            _require_texts(values)
             return cls(**values)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise _damaged(path) from error
+
+
+_COUNTS = (
+    "supervisor_pid",
+    "restarts",
+    "quick_failures",
+    "dropped_log_lines",
+    "probe_prompt_tokens",
+    "probe_generation_tokens",
+)
+_OPTIONAL_TIMES = ("started_at_s", "ready_at_s", "next_restart_at_s")
+_TEXTS = ("profile_id", "target", "engine_id", "run_id", "request_id", "base_url", "metrics_url")
+_MORE_TEXTS = ("model_id", "log_path", "last_exit")
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else _finite(value)
+
+
+def _require_texts(values: Mapping[str, Any]) -> None:
+    for name in (*_TEXTS, *_MORE_TEXTS):
+        if not isinstance(values.get(name, ""), str):
+            raise TypeError(f"{name} is not text")
 
 
 def _failure(data: Mapping[str, Any] | None) -> Failure | None:
