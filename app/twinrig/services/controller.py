@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -174,18 +174,26 @@ class ServerController:
         return self._files.latest(active=True) or self._files.latest(active=False)
 
     async def wait_for(
-        self, profile_id: str, states: Collection[ServerState], timeout_s: float
+        self,
+        profile_id: str,
+        states: Collection[ServerState],
+        timeout_s: float,
+        on_record: Callable[[ServerRecord], None] | None = None,
     ) -> ServerRecord:
         """The record once it answers the last request and is in one of ``states``.
 
+        ``on_record`` sees each look at a record that answers the request.
         Raises HostError on time-out, or when the supervisor is gone without getting there.
         """
         deadline = self._clock.monotonic() + timeout_s
         gone_since: float | None = None
         while True:
             record = self._files.record(profile_id)
-            if record is not None and record.state in states and self._is_answer(record):
-                return record
+            if record is not None and self._is_answer(record):
+                if on_record is not None:
+                    on_record(record)
+                if record.state in states:
+                    return record
             now = self._clock.monotonic()
             gone_since = None if self._holder() == profile_id else (gone_since or now)
             if gone_since is not None and now - gone_since > ORPHAN_GRACE_S:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from twinrig.domain.errors import ConflictError, HostError
+from twinrig.domain.ports import FolderEntry
 from twinrig.messages import message
 
 
@@ -51,6 +52,26 @@ def read_limited(path: Path, limit_bytes: int) -> bytes | None:
             message("Check whether this is the right file; it was not read."),
         )
     return data
+
+
+def entries(path: Path) -> tuple[FolderEntry, ...]:
+    """Entries of a folder by name, empty when there is none. Raises HostError."""
+    try:
+        with os.scandir(path) as found:
+            return tuple(sorted((_entry(e) for e in found), key=lambda e: e.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise _unreadable(path, error.strerror or "") from error
+
+
+def _entry(entry: os.DirEntry[str]) -> FolderEntry:
+    try:
+        info = entry.stat()
+    except OSError:  # a link that leads nowhere, or round in a circle
+        return FolderEntry(entry.name, False)
+    is_dir = stat.S_ISDIR(info.st_mode)
+    return FolderEntry(entry.name, is_dir, None if is_dir else info.st_size)
 
 
 def check_expected(path: Path, present: bytes | None, expected_sha256: str | None) -> None:

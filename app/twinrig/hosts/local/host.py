@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from twinrig.domain.errors import HostError
-from twinrig.domain.ports import CommandResult, ProcessInfo, Script
+from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
 from twinrig.hosts.local import file_access, proc_table, root_steps, subprocesses
 from twinrig.hosts.local.server_environment import base_environment
 from twinrig.hosts.local.subprocesses import Invocation
@@ -96,6 +96,15 @@ class LocalHost:
         """Content, None when there is no such file."""
         target = file_access.target_path(path, self._sysroot)
         return await asyncio.to_thread(file_access.read_limited, target, limit_bytes)
+
+    async def list_folder(self, path: str) -> tuple[FolderEntry, ...]:
+        """Entries by name, links followed; empty when there is no such folder."""
+        target = file_access.target_path(path, self._sysroot)
+        return await asyncio.to_thread(file_access.entries, target)
+
+    async def home(self) -> str:
+        """Home of this user."""
+        return str(Path.home())
 
     async def write_file(
         self,

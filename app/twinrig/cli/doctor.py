@@ -1,0 +1,110 @@
+"""``twinrig doctor``: run the preflight checks and show what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, profiles_of
+from twinrig.cli.terminal import Terminal
+from twinrig.domain.checks import CheckResult, Status
+from twinrig.domain.profile import Profile
+from twinrig.domain.wording import STATUS_WORDS
+from twinrig.messages import message
+from twinrig.services.workbench import Workbench
+
+_STYLES = {
+    Status.PASS: "good",
+    Status.WARN: "warn",
+    Status.FAIL: "bad",
+    Status.SKIP: "dim",
+    Status.ERROR: "warn",
+}
+_MARKS = {
+    Status.PASS: "✓",
+    Status.WARN: "!",
+    Status.FAIL: "✗",
+    Status.SKIP: "-",
+    Status.ERROR: "?",
+}
+_ASCII_MARKS = {**_MARKS, Status.PASS: "+", Status.FAIL: "x"}
+
+
+async def run(session: Session) -> int:
+    """Exit code: 1 with a warning or problem, 3 when something could not be told, else 0."""
+    terminal, args = session.terminal, session.args
+    async with session.bench() as bench:
+        profile = profile_for(bench, args.profile)
+        results = await run_checks(bench, profile, terminal, args.check or None, args.verbose)
+        terminal.data(
+            {
+                "target": bench.target,
+                "demo": bench.demo,
+                "profile": profile.id if profile else None,
+                "results": results,
+            }
+        )
+        summarise(terminal, results, bench.target)
+        return exit_code(results)
+
+
+def profile_for(bench: Workbench, profile_id: str | None) -> Profile | None:
+    """The named profile, or the only one; None when there is nothing to choose."""
+    if profile_id:
+        return bench.profiles.load(profile_id)
+    mine = profiles_of(bench)
+    return mine[0] if len(mine) == 1 else None
+
+
+async def run_checks(
+    bench: Workbench,
+    profile: Profile | None,
+    terminal: Terminal,
+    ids: Collection[str] | None = None,
+    verbose: bool = False,
+) -> tuple[CheckResult, ...]:
+    """Run and show each result as it comes."""
+    titles = {check.id: check.title for check in bench.preflight.checks}
+    results: list[CheckResult] = []
+    async for result in bench.preflight.run(profile, ids):
+        show(terminal, result, titles.get(result.check_id, result.check_id), verbose)
+        results.append(result)
+    return tuple(results)
+
+
+def show(terminal: Terminal, result: CheckResult, title: str, verbose: bool = False) -> None:
+    """One result: mark, title, summary; evidence and next step where they help."""
+    marks = _MARKS if terminal.unicode else _ASCII_MARKS
+    word = terminal.text(STATUS_WORDS[result.status])
+    mark = terminal.style(f"{marks[result.status]} {word}", _STYLES[result.status])
+    terminal.line(f"{mark}  {terminal.style(terminal.text(title), 'bold')}")
+    terminal.paragraph(result.summary, "    ")
+    if verbose or result.status in (Status.FAIL, Status.ERROR):
+        for evidence in result.evidence:
+            terminal.line(terminal.style(f"    {evidence.source}:", "dim"))
+            for line in evidence.text.splitlines()[: None if verbose else 6]:
+                terminal.line(terminal.style(f"      {line}", "dim"))
+    terminal.next_step(result.next_step, "    ")
+    if result.finding is not None and result.finding.fixes:
+        terminal.line(
+            "    " + terminal.text(message("Fixes: {ids}", ids=", ".join(result.finding.fixes)))
+        )
+
+
+def summarise(terminal: Terminal, results: Sequence[CheckResult], target: str) -> None:
+    """Counts, and how to go on."""
+    counts = {status: sum(r.status is status for r in results) for status in Status}
+    terminal.line()
+    terminal.line(
+        "  ".join(f"{terminal.text(STATUS_WORDS[s])}: {n}" for s, n in counts.items() if n)
+    )
+    if any(r.finding is not None and r.finding.fixes for r in results):
+        terminal.next_step(
+            message('See what a fix would do: "twinrig --target {target} fix".', target=target)
+        )
+
+
+def exit_code(results: Sequence[CheckResult]) -> int:
+    """1 for findings, else 3 when a check could not tell, else 0."""
+    if any(r.status in (Status.WARN, Status.FAIL) for r in results):
+        return FINDINGS
+    return UNKNOWN if any(r.status is Status.ERROR for r in results) else FINE

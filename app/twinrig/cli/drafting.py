@@ -1,0 +1,107 @@
+"""A first profile from what the machine has: engine, environment, model, cards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from twinrig.cli.format import gib
+from twinrig.cli.terminal import Terminal
+from twinrig.domain.errors import GpuUnavailableError, UsageError
+from twinrig.domain.gpu import GpuInfo
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.profile import Profile
+from twinrig.messages import message
+from twinrig.services.models import ModelFolder
+from twinrig.services.workbench import Workbench
+
+DEMO_MODEL = "/home/demo/models/Demo-27B"
+
+
+async def cards_of(bench: Workbench) -> tuple[GpuInfo, ...]:
+    """Cards of the target. Raises GpuUnavailableError."""
+
+    def ask() -> tuple[GpuInfo, ...]:
+        probe = bench.open_gpu_probe()
+        try:
+            return probe.devices()
+        finally:
+            probe.close()
+
+    return await asyncio.to_thread(ask)
+
+
+async def draft_profile(
+    terminal: Terminal,
+    bench: Workbench,
+    *,
+    name: str = "",
+    engine_id: str | None = None,
+    environment: str | None = None,
+    model_path: str | None = None,
+) -> Profile:
+    """An unsaved profile; asks where there is a choice and somebody to answer.
+
+    Raises UsageError naming what is missing and how to give it.
+    """
+    engine_id = engine_id or default_engine(bench)
+    found = await bench.installs.find(engine_id, environment or "")
+    install = found[0] if found else None
+    path = await bench.host.home() if model_path and model_path.startswith("~") else ""
+    if model_path:
+        model_path = path + model_path[1:] if path else model_path
+    else:
+        model_path = (await choose_model(terminal, bench, engine_id)).path
+    try:
+        cards: Sequence[GpuInfo] = await cards_of(bench)
+    except GpuUnavailableError:
+        cards = ()
+    return bench.profiles.draft(
+        engine_id,
+        name=name or model_path.rstrip("/").rpartition("/")[2] or engine_id,
+        target=bench.target,
+        model_path=model_path,
+        gpu_count=len(cards),
+        on_wsl=bench.on_wsl,
+        install=_install(install, engine_id, environment),
+    )
+
+
+def default_engine(bench: Workbench) -> str:
+    """The demo engine on the demo rig, else the first real one."""
+    if bench.demo:
+        return "demo"
+    return next((name for name in bench.engines if name != "demo"), "demo")
+
+
+async def choose_model(terminal: Terminal, bench: Workbench, engine_id: str) -> ModelFolder:
+    """The only complete model, or the one the user picks. Raises UsageError."""
+    if engine_id == "demo":
+        return ModelFolder(DEMO_MODEL, "Demo-27B", None, True, None, "", 32768)
+    models = [m for m in await bench.models.scan() if m.complete]
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise UsageError(
+            message("No complete model folder was found."),
+            message(
+                "Name one with --model FOLDER. Looked in: {folders}",
+                folders=", ".join(bench.models.folders),
+            ),
+        )
+    lines = [f"{m.name}  {gib(m.size_bytes)}  {m.path}" for m in models]
+    chosen = terminal.choose(message("Which model?"), lines)
+    if chosen is None:
+        raise UsageError(
+            message("There are several models; name one with --model FOLDER."),
+            message("Models: {names}", names=", ".join(m.path for m in models)),
+        )
+    return models[chosen]
+
+
+def _install(
+    found: EngineInstall | None, engine_id: str, environment: str | None
+) -> EngineInstall | None:
+    if found is None and environment:
+        return EngineInstall(engine_id, environment, "", "")
+    return found

@@ -1,0 +1,184 @@
+"""``twinrig profiles``: list, show, new, edit, import, export, delete, restore, key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from twinrig.cli.assignments import assign
+from twinrig.cli.drafting import draft_profile
+from twinrig.cli.session import FINDINGS, FINE, Session
+from twinrig.domain.errors import UsageError
+from twinrig.messages import message
+from twinrig.services.profile_codec import dump_profile
+from twinrig.services.workbench import Workbench
+
+Action = Callable[[Session, Workbench], Awaitable[int]]
+
+
+async def run(session: Session) -> int:
+    """Dispatch to the action named on the command line; the list without one."""
+    async with session.bench() as bench:
+        return await ACTIONS[session.args.action or "list"](session, bench)
+
+
+async def _list(session: Session, bench: Workbench) -> int:
+    terminal = session.terminal
+    listing = bench.profiles.list()
+    terminal.data(listing)
+    terminal.table(
+        [
+            (p.id, p.name, p.target, p.engine.id, p.model.path, str(p.network.port))
+            for p in listing.profiles
+        ]
+    )
+    if not listing.profiles:
+        terminal.say(message("There are no profiles yet."))
+    for broken in listing.broken:
+        terminal.paragraph(broken.text, style="bad")
+        for error in broken.errors:
+            terminal.line(f"  {error.path}: {terminal.text(error.text)}")
+        terminal.next_step(broken.next_step)
+    return FINDINGS if listing.broken else FINE
+
+
+async def _show(session: Session, bench: Workbench) -> int:
+    profile = bench.profiles.load(session.args.profile)
+    session.terminal.data(profile)
+    session.terminal.line(dump_profile(profile).rstrip())
+    return FINE
+
+
+async def _new(session: Session, bench: Workbench) -> int:
+    args, terminal = session.args, session.terminal
+    draft = await draft_profile(
+        terminal,
+        bench,
+        name=args.name,
+        engine_id=args.engine,
+        environment=args.environment,
+        model_path=args.model,
+    )
+    draft = assign(draft, args.assignments, bench.engines.get(draft.engine.id))
+    bench.profiles.save(draft)
+    terminal.data(draft)
+    terminal.say(message("Saved the profile {id}.", id=draft.id), "good")
+    terminal.next_step(
+        message(
+            'Start it with "twinrig --target {target} start {id}".',
+            target=bench.target,
+            id=draft.id,
+        )
+    )
+    return FINE
+
+
+async def _edit(session: Session, bench: Workbench) -> int:
+    args, terminal = session.args, session.terminal
+    before, _faults = bench.profiles.load_with_faults(args.profile)
+    after = assign(before, args.assignments, bench.engines.get(before.engine.id))
+    if after == before:
+        terminal.say(message("Nothing changed."))
+    else:
+        bench.profiles.save(after, replaces=before)
+        terminal.say(message("Saved the profile {id}.", id=after.id), "good")
+        record = await bench.controller.active_record()
+        if record is not None and record.profile_id == after.id:
+            terminal.say(message("A running server keeps its old settings until a restart."))
+    terminal.data(after)
+    return FINE
+
+
+async def _import(session: Session, bench: Workbench) -> int:
+    profile = bench.profiles.import_file(Path(session.args.file), session.args.new_id)
+    session.terminal.data(profile)
+    session.terminal.say(message("Saved the profile {id}.", id=profile.id), "good")
+    return FINE
+
+
+async def _export(session: Session, bench: Workbench) -> int:
+    args = session.args
+    bench.profiles.export(args.profile, Path(args.file), overwrite=args.overwrite)
+    session.terminal.data({"file": args.file})
+    session.terminal.say(message("Written to {path}.", path=args.file), "good")
+    return FINE
+
+
+async def _delete(session: Session, bench: Workbench) -> int:
+    args, terminal = session.args, session.terminal
+    active = await bench.controller.active()
+    if active is not None and active.profile_id == args.profile:
+        raise UsageError(
+            message("The server of {profile} is running.", profile=args.profile),
+            message(
+                'Stop it first with "twinrig --target {target} stop {profile}".',
+                target=bench.target,
+                profile=args.profile,
+            ),
+        )
+    if terminal.can_ask and not args.yes:
+        question = message("Delete the profile {profile}?", profile=args.profile)
+        if not terminal.ask(question):
+            terminal.say(message("Nothing was changed."))
+            return FINDINGS
+    bench.profiles.delete(args.profile)
+    terminal.data({"deleted": args.profile})
+    terminal.say(
+        message('Deleted. "twinrig profiles restore {id}" brings it back.', id=args.profile)
+    )
+    return FINE
+
+
+async def _restore(session: Session, bench: Workbench) -> int:
+    profile = bench.profiles.restore_previous(session.args.profile)
+    session.terminal.data(profile)
+    session.terminal.say(message("Restored the previous version of {id}.", id=profile.id), "good")
+    return FINE
+
+
+async def _key(session: Session, bench: Workbench) -> int:
+    """Store, make or forget the server's key; it is never printed unless it was just made."""
+    args, terminal = session.args, session.terminal
+    before = bench.profiles.load(args.profile)
+    if args.clear:
+        if before.network.key_name:
+            await bench.secrets.delete(before.network.key_name)
+            bench.profiles.save(
+                replace(before, network=replace(before.network, key_name="")), replaces=before
+            )
+        terminal.say(message("The server of {id} needs no key now.", id=before.id))
+        terminal.data({"key": None})
+        return FINE
+    if args.generate:
+        value = secrets.token_urlsafe(24)
+    else:
+        value = terminal.read_secret(message("Key (not shown):"))
+    if not value:
+        raise UsageError(
+            message("No key was given."), message("Type one, pipe one in, or use --generate.")
+        )
+    name = before.network.key_name or before.id
+    await bench.secrets.set(name, value)
+    if before.network.key_name != name:
+        after = replace(before, network=replace(before.network, key_name=name))
+        bench.profiles.save(after, replaces=before)
+    terminal.data({"key_name": name, "place": terminal.text(bench.secrets.place)})
+    terminal.say(message("Stored. Place: {place}", place=message(bench.secrets.place)), "good")
+    if args.generate:
+        terminal.say(message("The key, shown this once: {key}", key=value))
+    return FINE
+
+
+ACTIONS: Mapping[str, Action] = {
+    "list": _list,
+    "show": _show,
+    "new": _new,
+    "edit": _edit,
+    "import": _import,
+    "export": _export,
+    "delete": _delete,
+    "restore": _restore,
+    "key": _key,
+}

@@ -1,0 +1,152 @@
+"""Everything the command line prints and asks: text or JSON, colour or none, one place."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from twinrig.cli.plain import plain
+from twinrig.cli.text_width import table, wrap
+from twinrig.domain.errors import ProfileError, TwinrigError
+from twinrig.messages import Message, Translator, message
+
+_STYLES = {"good": "32", "warn": "33", "bad": "31", "dim": "2", "bold": "1", "accent": "36"}
+_YES = re.compile(r"\s*(y|yes|j|はい|h)\s*", re.IGNORECASE)
+_NO = re.compile(r"\s*(n|no|いいえ|i)\s*", re.IGNORECASE)
+MIN_WIDTH = 40
+
+
+class Terminal:
+    """Output of one command. With ``json_mode`` only one JSON document goes to ``out``."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        environ: Mapping[str, str],
+        *,
+        json_mode: bool = False,
+        out: TextIO | None = None,
+        source: TextIO | None = None,
+    ) -> None:
+        self.translator = translator
+        self.json_mode = json_mode
+        self._out = out if out is not None else sys.stdout
+        self._source = source if source is not None else sys.stdin
+        self.is_tty = bool(self._out and self._out.isatty()) and not json_mode
+        dumb = environ.get("TERM", "") == "dumb"
+        self.colour = self.is_tty and not environ.get("NO_COLOR") and not dumb
+        self.moves_cursor = self.is_tty and not dumb
+        encoding = (getattr(self._out, "encoding", None) or "utf-8").lower().replace("-", "")
+        self.unicode = encoding in ("utf8", "utf16", "utf32", "utf8sig", "cp65001")
+
+    @property
+    def width(self) -> int:
+        """Cells of a line."""
+        return max(MIN_WIDTH, shutil.get_terminal_size((100, 24)).columns)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sits there to answer."""
+        return self.is_tty and bool(self._source and self._source.isatty())
+
+    def text(self, msg: Message | str, **params: Any) -> str:
+        """Translated text."""
+        return self.translator.text(msg, **params)
+
+    def style(self, text: str, name: str) -> str:
+        """``text`` in a style, where colours are wanted."""
+        code = _STYLES.get(name)
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code and text else text
+
+    def say(self, msg: Message | str, style: str = "", **params: Any) -> None:
+        """One translated sentence; silent in JSON mode."""
+        self.line(self.style(self.text(msg, **params), style))
+
+    def line(self, text: str = "") -> None:
+        """One line as it is; silent in JSON mode."""
+        if not self.json_mode:
+            self.write(text + "\n")
+
+    def paragraph(self, msg: Message | str, indent: str = "", style: str = "") -> None:
+        """A sentence wrapped to the width."""
+        for part in wrap(self.text(msg), self.width, indent):
+            self.line(self.style(part, style))
+
+    def table(self, rows: Sequence[Sequence[str]], indent: str = "") -> None:
+        """Rows with aligned columns."""
+        for text in table(rows):
+            self.line(indent + text)
+
+    def data(self, value: Any) -> None:
+        """The one JSON document of a command; does nothing in text mode."""
+        if self.json_mode:
+            document = plain(value, self.translator)
+            self.write(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+
+    def error(self, error: TwinrigError) -> None:
+        """What happened and what to do next."""
+        if self.json_mode:
+            faults = error.errors if isinstance(error, ProfileError) else ()
+            self.data(
+                {"error": {"text": error.text, "next_step": error.next_step, "fields": faults}}
+            )
+            return
+        self.paragraph(error.text, style="bad")
+        if isinstance(error, ProfileError):
+            for fault in error.errors:
+                self.line(f"  {fault.path}: {self.text(fault.text)}")
+        self.next_step(error.next_step)
+
+    def next_step(self, step: Message | None, indent: str = "") -> None:
+        """The next step, marked as such; nothing when there is none."""
+        if step is not None:
+            self.paragraph(message("Next: {step}", step=step), indent)
+
+    def ask(self, question: Message, default: bool = False) -> bool:
+        """Yes or no. ``default`` counts for an empty answer; False when nobody can answer."""
+        if not self.can_ask:
+            return False
+        hint = "[Y/n]" if default else "[y/N]"
+        while True:
+            self.write(f"{self.text(question)} {hint} ")
+            answer = self._source.readline()
+            if not answer:
+                self.line()
+                return False
+            if not answer.strip():
+                return default
+            if _YES.fullmatch(answer):
+                return True
+            if _NO.fullmatch(answer):
+                return False
+
+    def choose(self, question: Message, options: Sequence[str]) -> int | None:
+        """Index of the chosen line; None when nobody can answer or the answer is empty."""
+        if not self.can_ask:
+            return None
+        for number, option in enumerate(options, 1):
+            self.line(f"  {number}) {option}")
+        while True:
+            self.write(f"{self.text(question)} [1-{len(options)}] ")
+            answer = self._source.readline()
+            if not answer.strip():
+                return None
+            if answer.strip().isdecimal() and 1 <= int(answer) <= len(options):
+                return int(answer) - 1
+
+    def read_secret(self, question: Message) -> str:
+        """A key: typed without echo, or the first line of what is piped in."""
+        if self.can_ask:
+            import getpass
+
+            return getpass.getpass(self.text(question) + " ").strip()
+        return self._source.readline().strip()
+
+    def write(self, text: str) -> None:
+        """Characters as they are, at once."""
+        self._out.write(text)
+        self._out.flush()

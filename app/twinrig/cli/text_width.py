@@ -1,0 +1,76 @@
+"""Columns that line up in a terminal, where a Japanese character takes two cells."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+
+def width(text: str) -> int:
+    """Cells that ``text`` takes; combining marks take none, wide characters two."""
+    return sum(_cell(character) for character in text)
+
+
+def _cell(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cc", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def pad(text: str, cells: int) -> str:
+    """``text`` with spaces up to ``cells``; never shortened."""
+    return text + " " * max(0, cells - width(text))
+
+
+def clip(text: str, cells: int) -> str:
+    """``text`` shortened to ``cells`` with an ellipsis where it was longer."""
+    if width(text) <= cells:
+        return text
+    if cells <= 0:
+        return ""
+    kept, used = [], 0
+    for character in text:
+        used += _cell(character)
+        if used > cells - 1:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def wrap(text: str, cells: int, indent: str = "") -> list[str]:
+    """Lines of at most ``cells`` with ``indent``; breaks at spaces, and within wide text."""
+    lines: list[str] = []
+    line = indent
+    for word in _words(text):
+        if width(line) + width(word.rstrip()) > cells and line.strip():
+            lines.append(line.rstrip())
+            line = indent
+        line += word if line.strip() else word.lstrip()
+    if line.strip() or not lines:
+        lines.append(line.rstrip())
+    return lines
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = []
+    word = ""
+    for character in text:
+        word += character
+        if character == " " or _cell(character) == 2:
+            words.append(word)
+            word = ""
+    return [*words, word] if word else words
+
+
+def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
+    """Rows as lines with aligned columns; the last column is not padded."""
+    if not rows:
+        return []
+    columns = max(len(row) for row in rows)
+    widths = [max(width(r[i]) for r in rows if i < len(r)) for i in range(columns)]
+    return [
+        gap.join(
+            pad(cell, widths[i]) if i < len(row) - 1 else cell for i, cell in enumerate(row)
+        ).rstrip()
+        for row in rows
+    ]

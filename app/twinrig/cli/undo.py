@@ -1,0 +1,43 @@
+"""``twinrig undo``: list the changes that fixes made, and take one back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session
+from twinrig.messages import message
+
+
+async def run(session: Session) -> int:
+    """Without an entry: the list. Exit code 3 when the journal has damaged lines."""
+    terminal, args = session.terminal, session.args
+    async with session.bench() as bench:
+        problem = bench.journal.problem()
+        if not args.entry:
+            entries = bench.journal.entries()
+            terminal.data({"entries": entries, "problem": problem})
+            rows = [
+                (
+                    entry.id,
+                    datetime.fromtimestamp(entry.at_s).strftime("%Y-%m-%d %H:%M"),
+                    terminal.text(message("undone") if entry.undone_at_s else message("in effect")),
+                    terminal.text(entry.title),
+                )
+                for entry in entries
+            ]
+            terminal.table(rows)
+            if not rows:
+                terminal.say(message("No fix has changed anything yet."))
+            if problem is not None:
+                terminal.paragraph(problem, style="warn")
+            return FINE if problem is None else UNKNOWN
+        entry = next((e for e in bench.journal.entries() if e.id == args.entry), None)
+        if entry is not None and not args.yes:
+            terminal.say(entry.title, "bold")
+            if terminal.can_ask and not terminal.ask(message("Take this change back?")):
+                terminal.say(message("Nothing was changed."))
+                return FINDINGS
+        undone = await bench.fixer.undo(args.entry)
+        terminal.data({"undone": undone})
+        terminal.say(message("Taken back: {title}", title=undone.title), "good")
+        return FINE
