@@ -17,19 +17,26 @@ class DropArgument:
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:
         """Raises UndecidedError when the profile has no such option."""
         profile = needs_profile(facts.profile)
-        name = finding.param("argument").lstrip("-").split("=")[0].split(" ")[0]
-        alike = {name, name.replace("-", "_"), name.replace("_", "-")}
+        names = _names(finding)
+        alike = {form for name in names for form in (name, name.replace("-", "_"))}
         extra = {key: None for key in profile.extra if key in alike}
         settings = {key: None for key in profile.settings if key in alike}
-        if not name or not (extra or settings):
+        if not (extra or settings):
             raise UndecidedError(
-                message("The profile has no option {name}.", name=name or "?"),
+                message("The profile has no option {name}.", name=", ".join(names) or "?"),
                 message("Look in the log for the option that the engine does not know."),
             )
         step = ProfileStep(profile.id, settings, {}, "unknown to the engine", extra=extra)
         return FixPlan(
             self.id,
-            message("Remove the option {name}", name=name),
+            message("Remove the option {name}", name=", ".join([*extra, *settings])),
             (step,),
             needs_restart=True,
         )
+
+
+def _names(finding: Finding) -> list[str]:
+    """``option`` or ``options`` of the finding, as the engine prints them, without dashes."""
+    text = f"{finding.param('option')} {finding.param('options')}"
+    words = [word for word in text.replace("/", " ").split() if word.startswith("-")]
+    return [word.lstrip("-").split("=")[0] for word in words]

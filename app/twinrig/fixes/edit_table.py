@@ -6,7 +6,7 @@ expandable segments stand in their own module, as the two engines need opposite 
 
 from __future__ import annotations
 
-from twinrig.fixes.profile_edits import FromFinding, ProfileEdit, Scaled
+from twinrig.fixes.profile_edits import FreeShare, FromFinding, ProfileEdit, Scaled
 from twinrig.messages import N_
 
 _VLLM = frozenset({"vllm"})
@@ -155,7 +155,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         "the KV cache does not hold one conversation of this length",
         settings={
             "context_length": Scaled(
-                ("estimated_max_model_len", "max_len"),
+                ("estimated", "limit"),
                 factor=0.5,
                 minimum=1024,
                 round_down_to=256,
@@ -175,8 +175,8 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Ask for less of each card's memory"),
         "other programs use a part of the cards",
         settings={
-            "gpu_memory_utilization": Scaled(
-                ("gpu_util",), offset=-0.05, minimum=0.3, maximum=0.97, start=0.9, whole=False
+            "gpu_memory_utilization": FreeShare(
+                Scaled((), offset=-0.05, minimum=0.3, maximum=0.97, start=0.9, whole=False)
             )
         },
         engines=_VLLM,
@@ -188,7 +188,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         "the KV cache is too small",
         settings={
             "gpu_memory_utilization": Scaled(
-                ("gpu_util",), offset=0.03, minimum=0.3, maximum=0.97, start=0.9, whole=False
+                (), offset=0.03, minimum=0.3, maximum=0.97, start=0.9, whole=False
             )
         },
         engines=_VLLM,
@@ -260,13 +260,6 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
 )
 
 SERVING_EDITS: tuple[ProfileEdit, ...] = (
-    ProfileEdit(
-        "cfg-change-port",
-        N_("Use another port"),
-        "the port is in use",
-        fields={"network.port": FromFinding(("free_port",))},
-        risk=N_("Clients must be told the new port."),
-    ),
     ProfileEdit(
         "cfg-model-path",
         N_("Choose the model folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from twinrig.fixes.planning import (
     nothing_to_change,
 )
 from twinrig.messages import Message, message
+
+_KEPT_FREE_GIB = 0.2
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,15 @@ class Scaled:
     round_down_to: int = 1
 
 
-Value = bool | int | float | str | FromFinding | Scaled | None
+@dataclass(frozen=True)
+class FreeShare:
+    """The share of a card's memory that is free, less 0.2 GiB, rounded down to 0.01, when the
+    finding measured ``free_gib`` and ``total_gib``; else ``otherwise``."""
+
+    otherwise: Scaled
+
+
+Value = bool | int | float | str | FromFinding | Scaled | FreeShare | None
 
 
 @dataclass(frozen=True)
@@ -156,7 +167,17 @@ def _resolve(value: Value, finding: Finding, present: object) -> object:
         return _from_finding(value, finding)
     if isinstance(value, Scaled):
         return _scaled(value, finding, present)
+    if isinstance(value, FreeShare):
+        return _free_share(value, finding, present)
     return value
+
+
+def _free_share(value: FreeShare, finding: Finding, present: object) -> float | int:
+    free, total = _number(finding.param("free_gib")), _number(finding.param("total_gib"))
+    if free is None or not total or free <= _KEPT_FREE_GIB:
+        return _scaled(value.otherwise, finding, present)
+    share = math.floor((free - _KEPT_FREE_GIB) / total * 100) / 100
+    return min(max(share, value.otherwise.minimum), value.otherwise.maximum)
 
 
 def _from_finding(value: FromFinding, finding: Finding) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import Fix, FixPlan, Guidance
 from twinrig.fixes.allocator import AllocatorUnset, ExpandableOff, ExpandableOn
+from twinrig.fixes.change_port import ChangePort
 from twinrig.fixes.drop_argument import DropArgument
 from twinrig.fixes.edit_table import EDITS
 from twinrig.fixes.gpu_select import GpuSelect
@@ -22,6 +23,7 @@ PLANNED: tuple[Fix, ...] = (
     AllocatorUnset(),
     GpuSelect(),
     DropArgument(),
+    ChangePort(),
     *(ProfileEditFix(row) for row in EDITS),
 )
 
