@@ -159,10 +159,10 @@ class SseParser:
 
 def is_loopback(url: str) -> bool:
     """Whether the URL names this computer (the WSL distro's forwarded ports included)."""
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
     try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
         address = ipaddress.ip_address(host)
     except ValueError:
         return False

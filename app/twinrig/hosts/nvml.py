@@ -78,11 +78,14 @@ class NvmlProbe:
 
     def sample(self) -> tuple[GpuSample, ...]:
         """One reading of each card. Raises GpuUnavailableError if the driver went away."""
-        if any(card.lost for card in self._cards) and self._now() >= self._retry_at_s:
+        lost_before = self._any_lost()
+        if lost_before and self._now() >= self._retry_at_s:
             self._reopen()
         samples = tuple(self._sample_card(card) for card in self._cards)
-        if not any(card.lost for card in self._cards):
+        if not self._any_lost():
             self._failures = 0
+        elif not lost_before:
+            self._schedule_reopen()
         return samples
 
     def close(self) -> None:
@@ -159,7 +162,6 @@ class NvmlProbe:
                 card.last = sample
                 return sample
             card.lost = True
-            self._schedule_reopen()
         if card.last is not None:
             return replace(card.last, stale=True)
         total = card.info.memory_total_bytes
@@ -227,6 +229,9 @@ class NvmlProbe:
             nvml.NVML_ERROR_RESET_REQUIRED,
             nvml.NVML_ERROR_UNINITIALIZED,
         )
+
+    def _any_lost(self) -> bool:
+        return any(card.lost for card in self._cards)
 
     def _schedule_reopen(self) -> None:
         delay_s = REOPEN_DELAYS_S[min(self._failures, len(REOPEN_DELAYS_S) - 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 
@@ -151,7 +152,7 @@ def test_reopening_backs_off_and_success_clears_the_error(clock) -> None:
     for _ in range(200):
         sampler.sample_once()
         clock.time_s += 1.0
-    gaps = [b - a for a, b in zip(attempts, attempts[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(attempts)]
     assert gaps[:6] == list(REOPEN_DELAYS_S)
     assert set(gaps[6:]) <= {REOPEN_DELAYS_S[-1]}
     state["present"] = True
