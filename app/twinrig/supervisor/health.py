@@ -9,7 +9,6 @@ from twinrig.domain.errors import HostError
 from twinrig.domain.launch import Endpoint, LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.ports import HttpClient
-from twinrig.supervisor.port import is_refused
 
 
 class Health(Enum):
@@ -25,7 +24,7 @@ async def ask_health(
     http: HttpClient,
     spec: LaunchSpec,
     timeout_s: float,
-    refused: Callable[[Endpoint], Awaitable[bool]] = is_refused,
+    refused: Callable[[Endpoint], Awaitable[bool]],
 ) -> Health:
     """vLLM 0.32 as run: 200 when it serves, 503 once its engine is dead, refused while loading."""
     try:

@@ -29,11 +29,17 @@ class Intent:
         self._known = False
         self.problem: TwinrigError | None = None
         self.quitting = False
+        self.carried_id = ""
 
     @property
     def request_id(self) -> str:
         """Id of the request in force."""
         return self._wish.request_id
+
+    def carry(self) -> str:
+        """The request in force is being carried out from now on; returns its id."""
+        self.carried_id = self._wish.request_id
+        return self.carried_id
 
     @property
     def stop_wanted(self) -> bool:

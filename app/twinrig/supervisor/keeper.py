@@ -24,7 +24,6 @@ class Keeper:
         self._parts = context.parts
         self._store = context.store
         self._backoff = Backoff(context.parts.timing)
-        self._carried_id = ""
 
     async def keep(self, previous: PreviousRun) -> ServerState:
         """Sweep what an earlier supervisor left, then run until STOPPED or FAILED."""
@@ -43,11 +42,10 @@ class Keeper:
 
     async def _run_once(self) -> RunEnd:
         run_id = self._parts.make_run_id()
-        self._carried_id = self._context.intent.request_id
         self._store.enter(
             ServerState.STARTING,
             run_id=run_id,
-            request_id=self._carried_id,
+            request_id=self._context.intent.carry(),
             started_at_s=self._parts.clock.now(),
             ready_at_s=None,
             phases=(),
@@ -62,7 +60,7 @@ class Keeper:
         try:
             done, prepared = await first(self._prepare(), self._context.intent.stopped())
             if not done or prepared is None:
-                self._store.enter(ServerState.STOPPING)
+                self._store.enter(ServerState.STOPPING, request_id=self._context.intent.carry())
                 return RunEnd()
             engine, spec = prepared
             return await ServerRun(self._context, engine, spec).execute(run_id)
@@ -128,7 +126,7 @@ class Keeper:
         await first(
             self._parts.clock.sleep(max(0.0, min(wait_s, self._backoff.delay_s))),
             self._context.intent.until(
-                lambda intent: intent.stop_wanted or intent.request_id != self._carried_id
+                lambda intent: intent.stop_wanted or intent.request_id != intent.carried_id
             ),
         )
 
@@ -139,10 +137,9 @@ class Keeper:
 
     def _stopped(self) -> ServerState:
         if not may_follow(self._store.record.state, ServerState.STOPPED):
-            self._store.enter(ServerState.STOPPING)
+            self._store.enter(ServerState.STOPPING, request_id=self._context.intent.carry())
         self._store.enter(
             ServerState.STOPPED,
-            request_id=self._context.intent.request_id,
             server_pid=None,
             next_restart_at_s=None,
             degraded_reason=None,

@@ -11,7 +11,7 @@ from twinrig.domain.ports import Clock, ExitStatus, HttpClient, Lock, ServerLaun
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import Failure, StateLayout
 from twinrig.engines.base import Engine
-from twinrig.supervisor.port import port_in_use
+from twinrig.supervisor.port import is_refused, port_in_use
 from twinrig.supervisor.timing import Timing
 
 LOCK_NAME = "supervisor"
@@ -45,5 +45,6 @@ class SupervisorParts:
     explain: Callable[[Sequence[str], ExitStatus], Failure]
     is_permanent: Callable[[Failure], bool] = _never
     port_in_use: Callable[[Endpoint], Awaitable[bool]] = port_in_use
+    is_refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
     make_run_id: Callable[[], str] = new_run_id
     timing: Timing = field(default_factory=Timing)

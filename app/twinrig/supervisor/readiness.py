@@ -10,7 +10,6 @@ from twinrig.domain.ports import Clock, HttpClient
 from twinrig.domain.supervision import Failure
 from twinrig.messages import message
 from twinrig.supervisor.health import Health, ask_health
-from twinrig.supervisor.port import is_refused
 from twinrig.supervisor.probe import ProbeOutcome, ProbeResult, run_probe
 from twinrig.supervisor.timing import Timing
 
@@ -23,7 +22,7 @@ class Asker:
     clock: Clock
     spec: LaunchSpec
     timing: Timing
-    refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
+    refused: Callable[[Endpoint], Awaitable[bool]]
 
     async def health(self, timeout_s: float) -> Health:
         """Readiness endpoint."""

@@ -49,6 +49,7 @@ class ServerRun:
         self._tracker = PhaseTracker(load_timings(context.layout.timings(context.profile_id)))
         self._output = RunOutput(context.writer, engine.phase_of, self._heard)
         self._ready_at_s: float | None = None
+        self._exit: ExitStatus | None = None
 
     async def execute(self, run_id: str) -> RunEnd:
         """Launch and keep until it ends, by itself or by wish. Raises HostError from the launch."""
@@ -60,15 +61,21 @@ class ServerRun:
         await self._compare_environment(server.pid)
         deadline_s = self._clock.monotonic() + self._spec.readiness.load_timeout_s
         self._context.log.say(f"server {server.pid} launched for run {run_id}")
-        ended, problem = await first(
-            self._work(server, run_id, deadline_s), server.wait(), self._context.intent.stopped()
+        over, problem = await first(
+            self._work(server, run_id, deadline_s),
+            self._until_exit(server),
+            self._context.intent.stopped(),
         )
-        return await self._conclude(server, run_id, problem if ended else None)
+        return await self._conclude(server, run_id, problem if over else None)
+
+    async def _until_exit(self, server: RunningServer) -> None:
+        self._exit = await server.wait()
 
     async def _work(
         self, server: RunningServer, run_id: str, deadline_s: float
     ) -> NotReady | Message:
-        asker = Asker(self._context.parts.http, self._clock, self._spec, self._context.parts.timing)
+        parts = self._context.parts
+        asker = Asker(parts.http, self._clock, self._spec, parts.timing, parts.is_refused)
         if (late := await until_listening(asker, deadline_s)) is not None:
             return late
         self._heard(PhaseEvent(Phase.PROBE))
@@ -118,11 +125,12 @@ class ServerRun:
         """Decide why the race ended. An exit nobody asked for is a crash, code 0 too."""
         served_s = None if self._ready_at_s is None else self._clock.now() - self._ready_at_s
         await self._note_shared_memory(server, run_id)
-        if self._context.intent.stop_wanted:
+        if problem is None and (self._exit is None or self._context.intent.stop_wanted):
             self._stopping()
             return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
-        if problem is None:
-            return self._crashed(await server.wait(), served_s)
+        if self._exit is not None:
+            return self._crashed(self._exit, served_s)
+        assert problem is not None
         if isinstance(problem, Message):
             text = message("Look at the log for the reason; the server is started again.")
             problem = NotReady(Failure(problem, text), permanent=False)
@@ -139,7 +147,11 @@ class ServerRun:
 
     def _stopping(self) -> None:
         self._tracker.begin(Phase.STOP, self._clock.now())
-        self._store.enter(ServerState.STOPPING, phases=self._tracker.phases)
+        self._store.enter(
+            ServerState.STOPPING,
+            phases=self._tracker.phases,
+            request_id=self._context.intent.carry(),
+        )
 
     def _begin(self, phase: Phase) -> None:
         self._tracker.begin(phase, self._clock.now())

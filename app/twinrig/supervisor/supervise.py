@@ -23,6 +23,11 @@ EXIT_FAILED = 1
 EXIT_COULD_NOT = 3
 EXIT_BUG = 70
 
+_KEEPING = frozenset(
+    {ServerState.STARTING, ServerState.LOADING, ServerState.READY, ServerState.DEGRADED}
+)
+"""States in which another wish to run is met already."""
+
 
 async def supervise(profile_id: str, parts: SupervisorParts) -> int:
     """Own the server of ``profile_id`` until it is STOPPED (0) or FAILED (1).
@@ -45,11 +50,12 @@ async def supervise(profile_id: str, parts: SupervisorParts) -> int:
 
 def _asked_again(context: Context) -> bool:
     """A start that came while we were ending found the lock held and relies on us."""
-    if context.intent.quitting:
+    intent = context.intent
+    intent.read()
+    if intent.stop_wanted or intent.problem is not None:
         return False
-    done = context.intent.request_id
-    context.intent.read()
-    return context.intent.request_id != done and not context.intent.stop_wanted
+    stopped = context.store.record.state is ServerState.STOPPED
+    return stopped or intent.request_id != intent.carried_id
 
 
 async def _supervise_locked(context: Context) -> int:
@@ -61,7 +67,7 @@ async def _supervise_locked(context: Context) -> int:
         context.store.write_first(
             state=ServerState.STOPPING if context.intent.stop_wanted else ServerState.STARTING,
             run_id=previous.run_id,
-            request_id=context.intent.request_id,
+            request_id=context.intent.carry(),
         )
     except OSError as error:
         context.log.say(f"the state cannot be kept: {error}")
@@ -88,10 +94,9 @@ async def _beat(context: Context) -> None:
         await context.parts.clock.sleep(context.parts.timing.desired_poll_s)
         try:
             context.intent.read()
-            context.store.mark(
-                request_id=context.intent.request_id,
-                dropped_log_lines=context.writer.dropped_lines,
-            )
+            context.store.mark(dropped_log_lines=context.writer.dropped_lines)
+            if context.store.record.state in _KEEPING and not context.intent.stop_wanted:
+                context.store.mark(request_id=context.intent.carry())
             context.store.tick()
         except Exception as error:  # noqa: BLE001 the heart must not stop
             context.log.say(f"heartbeat: {error!r}")
