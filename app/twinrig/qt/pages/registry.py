@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from twinrig.qt.pages.base import Page
 from twinrig.qt.pages.overview import OverviewPage
+from twinrig.qt.pages.plan import PlanPage
+from twinrig.qt.pages.preflight import PreflightPage
+from twinrig.qt.pages.server import ServerPage
 from twinrig.qt.pages.settings import SettingsPage
 
 PAGES: tuple[type[Page], ...] = (
     OverviewPage,
+    PreflightPage,
+    PlanPage,
+    ServerPage,
     SettingsPage,
 )

@@ -1,0 +1,254 @@
+"""Preflight: is this machine able to do it? Checks with evidence, and fixes for what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QModelIndex, QSize, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QHeaderView,
+    QSplitter,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from twinrig.domain.checks import CheckResult, Status
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.fixes import FixPlan, Guidance
+from twinrig.domain.profile import Profile
+from twinrig.messages import N_, Message, Translator, message
+from twinrig.qt.bridge import TaskHandle
+from twinrig.qt.pages.base import Page, PageContext
+from twinrig.qt.viewmodels.preflight import CheckRow, PreflightModel
+from twinrig.qt.viewmodels.runs import preflight_run
+from twinrig.qt.widgets.check_detail import CheckDetail
+from twinrig.qt.widgets.check_list import CheckTable
+from twinrig.qt.widgets.fix_dialog import FixDialog
+from twinrig.qt.widgets.parts import Button, Label, Notice, row
+
+COUNT_WORDS = (
+    (Status.FAIL, N_("Problems: {count}")),
+    (Status.WARN, N_("Warnings: {count}")),
+    (Status.ERROR, N_("Could not tell: {count}")),
+    (Status.SKIP, N_("Skipped: {count}")),
+    (Status.PASS, N_("Fine: {count}")),
+)
+
+
+class PreflightPage(Page):
+    """Runs the checks when first shown, and whenever asked; it never changes anything by itself."""
+
+    page_id = "preflight"
+    title = N_("Preflight")
+    icon = "preflight"
+
+    def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.model = PreflightModel(context.workbench.preflight.checks)
+        self._profile: Profile | None = None
+        self._checked_for: str | None = None
+        self._run: TaskHandle | None = None
+        self._build()
+        context.settings.current_profile_changed.connect(self._profile_changed)
+        self._render()
+
+    def _build(self) -> None:
+        context = self.context
+        self._headline = Label(context, scale=1.3)
+        self._counts = Label(context, tone="muted")
+        self._subject = Label(context, tone="muted")
+        self._again = Button(
+            context, N_("Check again"), self.refresh, icon="refresh", tip=N_("Check again (F5)")
+        )
+        self._cancel = Button(context, N_("Cancel"), self.cancel, icon="stop", tip=N_("Escape"))
+        self._copy = Button(
+            context,
+            N_("Copy report"),
+            self.copy_report,
+            icon="copy",
+            tip=N_("Copy all results as text; user names in paths are left out"),
+        )
+        self._notice = Notice(context)
+        self._table = CheckTable(self.model, context, self)
+        self._view = self._make_view()
+        self._detail = CheckDetail(context)
+        self._detail.fix_requested.connect(self._open_fix)
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter.addWidget(self._view)
+        splitter.addWidget(self._detail)
+        splitter.setStretchFactor(0, 3)
+        splitter.setStretchFactor(1, 2)
+        splitter.setChildrenCollapsible(False)
+        layout = QVBoxLayout(self)
+        top = row(self._headline, self._again, self._cancel, self._copy)
+        top.setStretch(0, 1)
+        layout.addLayout(top)
+        layout.addWidget(self._counts)
+        layout.addWidget(self._subject)
+        layout.addWidget(self._notice)
+        layout.addWidget(splitter, 1)
+        escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
+        escape.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        escape.activated.connect(self.cancel)
+
+    def _make_view(self) -> QTreeView:
+        view = QTreeView()
+        view.setModel(self._table)
+        view.setRootIsDecorated(False)
+        view.setUniformRowHeights(True)
+        view.setAllColumnsShowFocus(True)
+        view.setAlternatingRowColors(True)
+        view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        size = round(view.fontMetrics().height() * 1.1)
+        view.setIconSize(QSize(size, size))
+        header = view.header()
+        header.setStretchLastSection(True)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self.context.texts.bind(view, QWidget.setAccessibleName, N_("Checks"))
+        view.selectionModel().currentRowChanged.connect(self._selected)
+        return view
+
+    def on_shown(self) -> None:
+        """Look once by itself, and again when another profile was chosen meanwhile."""
+        if not self.model.running and self._checked_for != self.context.settings.current_profile:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """F5: run all checks."""
+        self.run()
+
+    def run(self, ids: Sequence[str] | None = None) -> None:
+        """Run these checks (None = all); a run that is going on is replaced."""
+        if self._run is not None and self._run.active:
+            self._run.cancel()
+            self.model.end()
+        profile_id = self.context.settings.current_profile
+        self._checked_for = profile_id
+        self._profile = None
+        self._notice.hide()
+        self._table.changed(self.model.begin(ids))
+        self._run = self.submit(
+            preflight_run(self.context.workbench, profile_id, ids),
+            self._ended,
+            self._failed,
+            self._arrived,
+        )
+        self._render()
+
+    def cancel(self) -> None:
+        """Stop the run; rows keep the answers they had."""
+        if self._run is not None and self._run.active:
+            self._run.cancel()
+            self._checked_for = self.context.settings.current_profile
+            self._finish()
+
+    def copy_report(self) -> None:
+        """All results as text."""
+        translator = Translator(self.context.texts.language)
+        QApplication.clipboard().setText(self.model.report(translator, self._about()))
+        self._notice.tell(N_("The report was copied."), tone="ok")
+
+    def retranslate(self) -> None:
+        """Texts of the table and of the detail."""
+        self._table.all_changed()
+        self._render()
+
+    def retheme(self) -> None:
+        """Icons of the table."""
+        self._table.all_changed()
+        self._render_detail()
+
+    def _about(self) -> str:
+        label = self.context.workbench.label
+        machine = self.tr(N_("Machine: {name}"), name=message(label))
+        if self._profile is None:
+            return machine
+        return machine + "\n" + self.tr(N_("Profile: {name}"), name=self._profile.name)
+
+    def _profile_changed(self, _profile_id: str) -> None:
+        if self.isVisible():
+            self.refresh()
+
+    def _arrived(self, item: CheckResult | Profile | TwinrigError) -> None:
+        if isinstance(item, CheckResult):
+            index = self.model.accept(item)
+            self._table.changed([index])
+            if index == self._view.currentIndex().row():
+                self._render_detail()
+        elif isinstance(item, Profile):
+            self._profile = item
+        else:
+            self._notice.tell_error(item)
+        self._render_head()
+
+    def _ended(self, _result: object) -> None:
+        self._finish()
+        if not self._view.currentIndex().isValid() or self._current_is_fine():
+            problem = self.model.first_problem()
+            chosen = self._view.currentIndex().row() if problem is None else problem
+            self._view.setCurrentIndex(self._table.index(max(0, chosen), 0))
+
+    def _failed(self, error: Exception) -> None:
+        self._finish()
+        self._notice.tell_error(error)
+
+    def _finish(self) -> None:
+        self._table.changed(self.model.end())
+        self._render()
+
+    def _current(self) -> CheckRow | None:
+        index = self._view.currentIndex()
+        return self.model.rows[index.row()] if index.isValid() else None
+
+    def _current_is_fine(self) -> bool:
+        current = self._current()
+        return current is not None and current.finding is None
+
+    def _selected(self, _current: QModelIndex, _previous: QModelIndex) -> None:
+        self._render_detail()
+
+    def _render(self) -> None:
+        self._render_head()
+        self._render_detail()
+
+    def _render_head(self) -> None:
+        running = self.model.running
+        self._headline.show_text(self.model.headline())
+        counts = self.model.counts()
+        parts = [self.tr(text, count=counts[status]) for status, text in COUNT_WORDS]
+        self._counts.setText("   ".join(parts) if any(counts.values()) else "")
+        self._counts.setVisible(any(counts.values()))
+        self._subject.show_text(self._subject_text())
+        had_focus = self._again.hasFocus() or self._cancel.hasFocus()
+        self._again.setVisible(not running)
+        self._cancel.setVisible(running)
+        if had_focus:
+            (self._cancel if running else self._again).setFocus()
+        self._copy.setEnabled(any(counts.values()))
+
+    def _subject_text(self) -> Message:
+        if self._profile is not None:
+            return message("Checked for the profile {name}.", name=self._profile.name)
+        return message(
+            "Checked for the machine alone. Choose a profile to check its model and port too."
+        )
+
+    def _render_detail(self) -> None:
+        self._detail.show_row(self._current(), self._profile)
+
+    def _open_fix(self, option: FixPlan | Guidance) -> None:
+        current = self._current()
+        if current is None or current.finding is None:
+            return
+        titles = {r.check_id: r.title for r in self.model.rows}
+        dialog = FixDialog(
+            self.context, current.finding, self._profile, titles, self, first=option.fix_id
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self.refresh)
+        dialog.open()

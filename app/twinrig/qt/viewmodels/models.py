@@ -1,0 +1,55 @@
+"""Choices for the Plan page: model folders with size or problem, and engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twinrig.engines.base import Engine
+from twinrig.messages import N_, Translator
+
+if TYPE_CHECKING:
+    from twinrig.services.models import ModelFolder
+    from twinrig.services.workbench import Workbench
+
+GIB = 1024**3
+MIB = 1024**2
+
+
+def size_text(size_bytes: int | None, translator: Translator) -> str:
+    """``24.1 GiB`` or ``312 MiB``; "size unknown" is never zero."""
+    if size_bytes is None:
+        return translator.text(N_("size unknown"))
+    if size_bytes >= GIB:
+        return f"{size_bytes / GIB:.1f} GiB"
+    return f"{max(1, round(size_bytes / MIB))} MiB"
+
+
+def model_text(model: ModelFolder, translator: Translator) -> str:
+    """One line of the list: name, then size, or what is wrong with it."""
+    if model.problem is not None:
+        return f"{model.name} — {translator.text(model.problem)}"
+    return f"{model.name} — {size_text(model.size_bytes, translator)}"
+
+
+def model_details(model: ModelFolder, translator: Translator) -> str:
+    """Tooltip: where it is and what it can do."""
+    lines = [model.path]
+    if model.architecture:
+        lines.append(translator.text(N_("Architecture: {name}"), name=model.architecture))
+    if model.context_length is not None:
+        limit = f"{model.context_length:,}"
+        lines.append(
+            translator.text(N_("Longest context of the model: {count} tokens"), count=limit)
+        )
+    if model.problem is not None:
+        lines.append(translator.text(model.problem))
+    return "\n".join(lines)
+
+
+def engines_for(workbench: Workbench) -> tuple[Engine, ...]:
+    """Engines to choose from: the simulated one belongs to the demo rig alone, and comes first
+    there."""
+    engines = tuple(workbench.engines.values())
+    if workbench.demo:
+        return tuple(sorted(engines, key=lambda engine: engine.id != "demo"))
+    return tuple(engine for engine in engines if engine.id != "demo")

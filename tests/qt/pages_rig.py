@@ -1,0 +1,205 @@
+"""A demo workbench for tests of the pages: real services over the simulated machine.
+
+Only the controller is a stand-in (no process is started); it refuses like the real one, and its
+log is a real file read by the real reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qt.panel_rig import NOW_S
+from twinrig import assets
+from twinrig.checks.registry import CHECKS
+from twinrig.domain.errors import ConflictError, HostError
+from twinrig.domain.gpu import DriverInfo, GpuInfo
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.server import ServerState
+from twinrig.domain.supervision import ServerRecord, StateLayout
+from twinrig.engines.registry import load_engines
+from twinrig.fixes.registry import load_fixes
+from twinrig.hosts.demo.host import DemoHost
+from twinrig.messages import message
+from twinrig.services.controller import ServerStatus
+from twinrig.services.fixer import Fixer
+from twinrig.services.installs import EngineFinder
+from twinrig.services.journal import Journal
+from twinrig.services.log_reader import LogChunk, LogReader
+from twinrig.services.models import ModelLibrary
+from twinrig.services.preflight import Preflight
+from twinrig.services.profile_store import ProfileStore
+
+
+class RigClock:
+    """Epoch time stands still unless moved; sleeping is real but short."""
+
+    def __init__(self) -> None:
+        self.now_s = NOW_S
+        self._ticks = itertools.count()
+
+    def now(self) -> float:
+        return self.now_s
+
+    def monotonic(self) -> float:
+        return next(self._ticks) * 0.001
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.02))
+
+
+class RigController:
+    """States by profile id; requests are remembered and refused when ``error`` is set."""
+
+    def __init__(self, layout: StateLayout) -> None:
+        self._layout = layout
+        self._logs = LogReader()
+        self.records: dict[str, ServerRecord] = {}
+        self.alive: set[str] = set()
+        self.problem = None
+        self.autostart: dict[str, bool | None] = {}
+        self.asked: list[tuple[str, str, str]] = []
+        self.error: Exception | None = None
+        self.gate: asyncio.Event | None = None
+        self.status_error: Exception | None = None
+
+    def set(self, record: ServerRecord, *, alive: bool = True) -> None:
+        self.records[record.profile_id] = record
+        (self.alive.add if alive else self.alive.discard)(record.profile_id)
+
+    async def start(self, profile_id: str, requested_by: str) -> None:
+        for other in self.alive - {profile_id}:
+            raise ConflictError(
+                message("The server of {profile} is running on this target.", profile=other),
+                message("Stop it first: one server at a time uses both cards."),
+            )
+        await self._take("start", profile_id, requested_by)
+
+    async def stop(self, profile_id: str, requested_by: str) -> None:
+        await self._take("stop", profile_id, requested_by)
+
+    async def restart(self, profile_id: str, requested_by: str) -> None:
+        await self._take("restart", profile_id, requested_by)
+
+    async def _take(self, verb: str, profile_id: str, requested_by: str) -> None:
+        self.asked.append((verb, profile_id, requested_by))
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def status(self, profile_id: str) -> ServerStatus:
+        if self.status_error is not None:
+            raise self.status_error
+        return ServerStatus(
+            profile_id,
+            self.records.get(profile_id),
+            profile_id in self.alive,
+            None,
+            self.problem,
+            self.autostart.get(profile_id),
+        )
+
+    async def active(self) -> ServerStatus | None:
+        for profile_id in sorted(self.alive):
+            return await self.status(profile_id)
+        return None
+
+    def read_log(
+        self, profile_id: str, file_id: str = "", offset: int = -1, limit_bytes: int = 262144
+    ) -> LogChunk:
+        return self._logs.read(self._layout.log(profile_id), file_id, offset, limit_bytes)
+
+    async def set_autostart(self, profile_id: str, enabled: bool) -> None:
+        self.asked.append(("autostart", profile_id, str(enabled)))
+        if self.autostart.get(profile_id) is None:
+            raise HostError(message("This system cannot start a server at logon."))
+        self.autostart[profile_id] = enabled
+
+
+class NoGpuProbe:
+    """Two cards without load; nothing is sampled."""
+
+    def devices(self) -> tuple[GpuInfo, ...]:
+        return tuple(GpuInfo(i, f"GPU-{i}", "RTX 5070", None, simulated=True) for i in range(2))
+
+    def driver(self) -> DriverInfo:
+        return DriverInfo(None, None)
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class PageWorkbench:
+    """As ``services.workbench.Workbench``, of the demo rig."""
+
+    root: Path
+    target: str = "demo"
+    label: str = "Demo rig"
+    demo: bool = True
+    on_wsl: bool = True
+    service_kind: str = "systemd-user"
+    clock: RigClock = field(default_factory=RigClock)
+
+    def __post_init__(self) -> None:
+        state = self.root / "state" / self.target
+        self.layout = StateLayout(state)
+        self.host = DemoHost(state)
+        self.engines = load_engines(assets.read_text)
+        self.profiles = ProfileStore(self.root / "config" / "profiles", self.engines)
+        self.models = ModelLibrary(self.host)
+        built_in = {"demo": EngineInstall("demo", "/home/demo", "1.0", "/usr/bin/python3")}
+        self.installs = EngineFinder(self.host, self.engines, built_in=built_in)
+        self.preflight = Preflight(self.host, CHECKS, self.installs, self.clock)
+        self.journal = Journal(state / "journal.jsonl")
+        self.fixer = Fixer(
+            self.host,
+            self.profiles,
+            self.journal,
+            self.preflight,
+            load_fixes(assets.read_text("advice/fixes.yaml")),
+            self.clock,
+            self.target,
+        )
+        self.controller = RigController(self.layout)
+
+    def open_gpu_probe(self) -> NoGpuProbe:
+        return NoGpuProbe()
+
+    def write_log(self, profile_id: str, text: str, *, mode: str = "a") -> None:
+        path = self.layout.log(profile_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode, encoding="utf-8") as handle:
+            handle.write(text)
+
+
+def make_profile(workbench: PageWorkbench, name: str, model: str = "/models/Qwen3-8B") -> str:
+    """Save a profile of the demo engine; its id."""
+    draft = workbench.profiles.draft(
+        "demo", name=name, target="demo", model_path=model, gpu_count=2, on_wsl=True
+    )
+    workbench.profiles.save(draft)
+    return draft.id
+
+
+def state_record(
+    profile_id: str, state: ServerState = ServerState.READY, **changes
+) -> ServerRecord:
+    values = {
+        "profile_id": profile_id,
+        "target": "demo",
+        "engine_id": "demo",
+        "run_id": "run-1",
+        "state": state,
+        "updated_at_s": NOW_S,
+        "supervisor_pid": 4711,
+        "started_at_s": NOW_S - 3700,
+        "ready_at_s": NOW_S - 3661 if state is ServerState.READY else None,
+        "base_url": "http://127.0.0.1:8000",
+        "model_id": "Qwen3-8B",
+    }
+    values.update(changes)
+    return ServerRecord(**values)
