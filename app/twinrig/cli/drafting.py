@@ -15,8 +15,6 @@ from twinrig.messages import message
 from twinrig.services.models import ModelFolder
 from twinrig.services.workbench import Workbench
 
-DEMO_MODEL = "/home/demo/models/Demo-27B"
-
 
 async def cards_of(bench: Workbench) -> tuple[GpuInfo, ...]:
     """Cards of the target. Raises GpuUnavailableError."""
@@ -51,7 +49,7 @@ async def draft_profile(
     if model_path:
         model_path = path + model_path[1:] if path else model_path
     else:
-        model_path = (await choose_model(terminal, bench, engine_id)).path
+        model_path = (await choose_model(terminal, bench)).path
     try:
         cards: Sequence[GpuInfo] = await cards_of(bench)
     except GpuUnavailableError:
@@ -74,13 +72,16 @@ def default_engine(bench: Workbench) -> str:
     return next((name for name in bench.engines if name != "demo"), "demo")
 
 
-async def choose_model(terminal: Terminal, bench: Workbench, engine_id: str) -> ModelFolder:
-    """The only complete model, or the one the user picks. Raises UsageError."""
-    if engine_id == "demo":
-        return ModelFolder(DEMO_MODEL, "Demo-27B", None, True, None, "", 32768)
+async def choose_model(terminal: Terminal, bench: Workbench) -> ModelFolder:
+    """The only complete model, or the one the user picks. Raises UsageError.
+
+    The demo rig's largest is taken when nobody is there to ask.
+    """
     models = [m for m in await bench.models.scan() if m.complete]
     if len(models) == 1:
         return models[0]
+    if bench.demo and models and not terminal.can_ask:
+        return max(models, key=lambda m: m.size_bytes or 0)
     if not models:
         raise UsageError(
             message("No complete model folder was found."),

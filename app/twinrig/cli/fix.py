@@ -34,7 +34,7 @@ async def run(session: Session) -> int:
         offers = await find_offers(bench, profile, results)
         if not args.id and not args.all:
             return await _list(terminal, bench, offers)
-        chosen = _first_each(offers) if args.all else _named(offers, args.id)
+        chosen = first_each(offers) if args.all else _named(offers, args.id)
         if not chosen:
             terminal.say(message("There is nothing to fix."), "good")
             terminal.data({"fixes": []})
@@ -163,10 +163,10 @@ def _named(offers: Sequence[Offer], wanted: str) -> list[Offer]:
                 ids=", ".join(dict.fromkeys(o.way.fix_id for o in offers)) or "-",
             ),
         )
-    return _first_each(named)
+    return first_each(named)
 
 
-def _first_each(offers: Sequence[Offer]) -> list[Offer]:
+def first_each(offers: Sequence[Offer]) -> list[Offer]:
     """The best way for each finding; one that Twinrig can do itself before guidance."""
     best: dict[Finding, Offer] = {}
     for offer in sorted(offers, key=lambda o: isinstance(o.way, Guidance)):

@@ -1,0 +1,64 @@
+"""``python -m twinrig``: decides between panel and terminal; everything heavy comes later."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from twinrig import __version__
+
+_PANEL_OPTIONS = ("--target", "--language")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 fine, 1 findings or failed, 2 wrong usage, 3 could not tell."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        sys.stdout.write(f"twinrig {__version__}\n")
+        return 0
+    _tolerate_narrow_encodings()
+    panel = _panel_options(words)
+    if panel is not None:
+        from twinrig.composition.panel import display_present, open_panel
+
+        if display_present(os.environ):
+            try:
+                return open_panel(
+                    panel.get("--target", "auto"),
+                    panel.get("--language"),
+                    hidden="--hidden" in panel,
+                )
+            except ImportError as error:
+                sys.stderr.write(f"twinrig: Qt cannot be loaded ({error}); terminal view.\n")
+        words = [w for w in words if w != "--hidden"] + ["up"]
+    from twinrig.composition.terminal import run_terminal
+
+    return run_terminal(words)
+
+
+def _panel_options(words: Sequence[str]) -> dict[str, str] | None:
+    """Options of a call without a verb; None when the command line has to parse it."""
+    found: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name == "--hidden" and not equals:
+            found[name] = ""
+        elif name in _PANEL_OPTIONS and (equals or rest):
+            found[name] = value if equals else rest.pop(0)
+        else:
+            return None
+    return found
+
+
+def _tolerate_narrow_encodings() -> None:
+    """A console of an old code page shows a question mark instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""The command line: verbs, options, help; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from twinrig import __version__
+from twinrig.messages import LANGUAGES, N_, Translator
+
+TARGETS = ("auto", "local", "wsl", "demo")
+Adder = Callable[[argparse.ArgumentParser, Translator], None]
+
+
+def build_parser(translator: Translator) -> argparse.ArgumentParser:
+    """The whole parser, its help in the translator's language."""
+    text = translator.text
+    parser = argparse.ArgumentParser(
+        prog="twinrig",
+        description=text(
+            N_("Serve one large language model on two GPUs: check, fix, start, watch.")
+        ),
+        epilog=text(
+            N_("Exit codes: 0 fine, 1 findings or failed, 2 wrong usage, 3 could not tell.")
+        ),
+    )
+    _add_common(parser, text, top=True)
+    parser.add_argument("--version", action="version", version=f"twinrig {__version__}")
+    common = argparse.ArgumentParser(add_help=False)
+    _add_common(common, text, top=False)
+    verbs = parser.add_subparsers(dest="verb", metavar=text(N_("VERB")))
+    for name, help_text, add in _VERBS:
+        child = verbs.add_parser(
+            name, help=text(help_text), description=text(help_text), parents=[common]
+        )
+        add(child, translator)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, text: Callable[[str], str], *, top: bool) -> None:
+    """Before or after the verb; only the top one has defaults, so that it is not overwritten."""
+    parser.add_argument(
+        "--target",
+        choices=TARGETS,
+        default="auto" if top else argparse.SUPPRESS,
+        help=text(N_("machine to work with; auto is the right one for this computer")),
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=False if top else argparse.SUPPRESS,
+        help=text(N_("print one JSON document instead of text")),
+    )
+    parser.add_argument(
+        "--language",
+        choices=tuple(LANGUAGES),
+        default=None if top else argparse.SUPPRESS,
+        help=text(N_("language of all text")),
+    )
+
+
+def _doctor(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("--profile", metavar="ID", help=tr.text(N_("judge for this profile")))
+    parser.add_argument(
+        "--check",
+        metavar="ID",
+        action="append",
+        help=tr.text(N_("run only this check; may be repeated")),
+    )
+    parser.add_argument(
+        "--verbose", "-v", action="store_true", help=tr.text(N_("show the evidence of every check"))
+    )
+
+
+def _fix(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "id",
+        nargs="?",
+        metavar="ID",
+        help=tr.text(N_("fix or finding; without it, what could be done is listed")),
+    )
+    parser.add_argument(
+        "--all", action="store_true", help=tr.text(N_("the best fix of every finding"))
+    )
+    parser.add_argument("--profile", metavar="ID", help=tr.text(N_("judge for this profile")))
+    _yes(parser, tr)
+
+
+def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "entry",
+        nargs="?",
+        metavar="ENTRY",
+        help=tr.text(N_("change to take back; without it, changes are listed")),
+    )
+    _yes(parser, tr)
+
+
+def _start(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
+    _no_wait(parser, tr)
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help=tr.text(N_("how long to wait for the server to be ready")),
+    )
+
+
+def _stop(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
+    _no_wait(parser, tr)
+
+
+def _status(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
+
+
+def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _view_seconds(parser, tr)
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help=tr.text(N_("append every reading to this file, one JSON object a line")),
+    )
+
+
+def _up(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("--profile", metavar="ID", help=tr.text(N_("profile to start")))
+    _draft_options(parser, tr)
+    _view_seconds(parser, tr)
+    parser.add_argument(
+        "--keep", action="store_true", help=tr.text(N_("leave the server running at the end"))
+    )
+    _yes(parser, tr)
+
+
+def _supervise(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "profile", metavar="PROFILE", help=tr.text(N_("profile whose server to own"))
+    )
+
+
+def _demo_server(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help=tr.text(N_("JSON file with the settings of the demo server")),
+    )
+
+
+def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    text = tr.text
+    actions = parser.add_subparsers(dest="action", metavar=text(N_("ACTION")))
+
+    def action(name: str, help_text: str) -> argparse.ArgumentParser:
+        child = actions.add_parser(name, help=text(help_text), description=text(help_text))
+        _add_common(child, text, top=False)
+        return child
+
+    action("list", N_("list profiles, and files that cannot be used"))
+    for name, help_text in (
+        ("show", N_("print one profile")),
+        ("restore", N_("swap a profile with its previous version")),
+    ):
+        action(name, help_text).add_argument("profile", metavar="ID")
+    new = action("new", N_("make a profile from what this machine has"))
+    new.add_argument("name", metavar="NAME")
+    _draft_options(new, tr)
+    new.add_argument(
+        "--set",
+        dest="assignments",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help=text(N_("change a setting of the new profile; may be repeated")),
+    )
+    edit = action("edit", N_("change settings: edit ID set KEY=VALUE ..."))
+    edit.add_argument("profile", metavar="ID")
+    edit.add_argument("set", choices=("set",))
+    edit.add_argument("assignments", metavar="KEY=VALUE", nargs="+")
+    load = action("import", N_("add the profile of a file"))
+    load.add_argument("file", metavar="FILE")
+    load.add_argument("--as", dest="new_id", metavar="ID", help=text(N_("save it under this id")))
+    store = action("export", N_("write a profile to a file"))
+    store.add_argument("profile", metavar="ID")
+    store.add_argument("file", metavar="FILE")
+    store.add_argument(
+        "--overwrite", action="store_true", help=text(N_("replace an existing file"))
+    )
+    delete = action("delete", N_("delete a profile; restore brings it back"))
+    delete.add_argument("profile", metavar="ID")
+    _yes(delete, tr)
+    key = action("key", N_("store the key that clients need; it is kept outside the profile"))
+    key.add_argument("profile", metavar="ID")
+    either = key.add_mutually_exclusive_group()
+    either.add_argument(
+        "--generate", action="store_true", help=text(N_("make a new key and show it once"))
+    )
+    either.add_argument("--clear", action="store_true", help=text(N_("need no key any more")))
+
+
+def _draft_options(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("--engine", metavar="ID", help=tr.text(N_("server program, such as vllm")))
+    parser.add_argument(
+        "--environment", metavar="FOLDER", help=tr.text(N_("Python environment of the engine"))
+    )
+    parser.add_argument("--model", metavar="FOLDER", help=tr.text(N_("model folder")))
+
+
+def _profile(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "profile",
+        nargs="?",
+        metavar="ID",
+        help=tr.text(N_("profile; not needed when there is only one")),
+    )
+
+
+def _no_wait(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--no-wait", action="store_true", help=tr.text(N_("return as soon as the request is taken"))
+    )
+
+
+def _view_seconds(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="N",
+        help=tr.text(N_("end the live view after so many seconds")),
+    )
+
+
+def _yes(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("--yes", "-y", action="store_true", help=tr.text(N_("do not ask")))
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text}: 0 ... 1e9")
+    return value
+
+
+_VERBS: tuple[tuple[str, str, Adder], ...] = (
+    ("up", N_("do everything: check, plan, start, watch"), _up),
+    ("doctor", N_("check this machine; nothing is changed"), _doctor),
+    ("fix", N_("show a fix, ask, apply it, prove it"), _fix),
+    ("undo", N_("list the changes made by fixes, or take one back"), _undo),
+    ("profiles", N_("list, show, make and change profiles"), _profiles),
+    ("start", N_("start a server and follow it until it is ready"), _start),
+    ("stop", N_("stop the server and wait until nothing is left"), _stop),
+    ("status", N_("one look at the server"), _status),
+    ("watch", N_("live view of both cards and the server"), _watch),
+    ("supervise", N_("own a server in the foreground; services call this"), _supervise),
+    ("demo-server", N_("run the demo rig's server in the foreground"), _demo_server),
+)

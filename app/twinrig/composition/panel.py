@@ -1,0 +1,30 @@
+"""Opens the panel; Qt is imported here only, so that nothing else pays for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from twinrig.hosts.paths import find_paths
+
+
+def display_present(environ: Mapping[str, str]) -> bool:
+    """Whether a window could be shown."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    platform = environ.get("QT_QPA_PLATFORM", "")
+    return bool(platform or environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def open_panel(target: str, language: str | None, *, hidden: bool = False) -> int:
+    """Run the panel until the user quits. Raises ImportError when Qt cannot be loaded."""
+    from twinrig.composition.targets import open_workbench
+    from twinrig.qt.application import run_panel
+
+    paths = find_paths(os.environ)
+    return int(
+        run_panel(
+            lambda wanted: open_workbench(wanted, paths), target, language, paths, hidden=hidden
+        )
+    )

@@ -1,0 +1,115 @@
+"""``twinrig supervise PROFILE``: wires the process that owns a server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+
+from twinrig import assets
+from twinrig.composition.targets import Rig, open_rig, open_secrets, resolve_target
+from twinrig.diagnosis.explain import explain_exit, is_permanent
+from twinrig.diagnosis.rules import load_rules
+from twinrig.domain.errors import UsageError
+from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.ports import ExitStatus, SecretStore
+from twinrig.domain.profile import Profile
+from twinrig.domain.supervision import Failure, StateLayout
+from twinrig.engines.base import Engine, RenderContext
+from twinrig.hosts.clock import SystemClock
+from twinrig.hosts.http import HttpxClient
+from twinrig.hosts.local.launcher import LocalServerLauncher
+from twinrig.hosts.locks import FileLock
+from twinrig.hosts.paths import AppPaths, find_paths
+from twinrig.messages import message
+from twinrig.services.installs import EngineFinder
+from twinrig.services.profile_store import ProfileStore
+from twinrig.supervisor.parts import SupervisorParts
+from twinrig.supervisor.supervise import supervise
+
+RULES = "rules/vllm.yaml"
+
+
+def run_supervisor(target: str, profile_id: str) -> int:
+    """Own the server of a profile until it is stopped or has failed; see ``supervise``."""
+    paths = find_paths(os.environ)
+    return asyncio.run(_run(resolve_target(target), profile_id, paths))
+
+
+async def _run(target: str, profile_id: str, paths: AppPaths) -> int:
+    parts = supervisor_parts(target, profile_id, paths, os.environ)
+    try:
+        return await supervise(profile_id, parts)
+    finally:
+        await parts.http.close()
+
+
+def supervisor_parts(
+    target: str, profile_id: str, paths: AppPaths, environ: Mapping[str, str]
+) -> SupervisorParts:
+    """Ports of this target for one profile's supervisor."""
+    rig = open_rig(target, paths)
+    root = paths.target_state(target)
+    layout = StateLayout(root)
+    profiles = ProfileStore(paths.profiles, rig.engines)
+    profiles.path(profile_id)
+    preparer = Preparer(rig, layout, open_secrets(paths, environ))
+    rules = load_rules(assets.read_text(RULES), RULES)
+
+    def explain(lines: Sequence[str], exit_status: ExitStatus) -> Failure:
+        return explain_exit(lines, str(exit_status), rules)
+
+    return SupervisorParts(
+        layout=layout,
+        load_profile=profiles.load,
+        prepare=preparer.prepare,
+        engine_for=preparer.engine_for,
+        launcher=LocalServerLauncher(environ, root / "runs"),
+        http=HttpxClient(),
+        clock=SystemClock(),
+        lock=FileLock(root, profile_id),
+        explain=explain,
+        is_permanent=is_permanent,
+    )
+
+
+class Preparer:
+    """Turns a profile into what to launch: install lookup, key, rendering."""
+
+    def __init__(self, rig: Rig, layout: StateLayout, secrets: SecretStore) -> None:
+        self._rig = rig
+        self._layout = layout
+        self._secrets = secrets
+        self._finder = EngineFinder(rig.host, rig.engines, built_in=rig.built_in)
+
+    def engine_for(self, profile: Profile) -> Engine:
+        """Raises UsageError for an engine that this Twinrig does not know."""
+        engine = self._rig.engines.get(profile.engine.id)
+        if engine is None:
+            raise UsageError(
+                message("There is no engine {id}.", id=profile.engine.id),
+                message("Known engines: {names}", names=", ".join(self._rig.engines)),
+            )
+        return engine
+
+    async def prepare(self, profile: Profile) -> LaunchSpec:
+        """Raises UsageError, ProfileError or HostError; each is final for this start."""
+        if profile.target != self._rig.target:
+            raise UsageError(
+                message(
+                    "The profile {id} belongs to the target {target}.",
+                    id=profile.id,
+                    target=profile.target,
+                ),
+                message("Use --target {target}, or pick another profile.", target=profile.target),
+            )
+        engine = self.engine_for(profile)
+        install = await self._finder.resolve(profile)
+        key_name = profile.network.key_name
+        context = RenderContext(
+            install=install,
+            run_folder=str(self._layout.folder(profile.id)),
+            on_wsl=self._rig.on_wsl,
+            key=await self._secrets.get(key_name) if key_name else None,
+        )
+        return engine.render(profile, context)[0]

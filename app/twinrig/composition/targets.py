@@ -1,0 +1,185 @@
+"""The composition root: picks the adapters of a target and wires everything to them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinrig import __version__, assets
+from twinrig.checks.registry import CHECKS
+from twinrig.domain.errors import HostError, UsageError
+from twinrig.domain.install import EngineInstall
+from twinrig.domain.ports import GpuProbe, Host, ServiceManager
+from twinrig.domain.supervision import StateLayout
+from twinrig.engines.base import Engine
+from twinrig.engines.registry import load_engines
+from twinrig.fixes.registry import load_fixes
+from twinrig.hosts.clock import SystemClock
+from twinrig.hosts.http import HttpxClient
+from twinrig.hosts.locks import FileLock
+from twinrig.hosts.paths import AppPaths
+from twinrig.hosts.secrets import KeyringSecrets
+from twinrig.messages import message
+from twinrig.services.controller import ServerController
+from twinrig.services.fixer import Fixer
+from twinrig.services.installs import USUAL_PLACES, EngineFinder
+from twinrig.services.journal import Journal
+from twinrig.services.models import USUAL_FOLDERS, ModelLibrary
+from twinrig.services.preflight import Preflight
+from twinrig.services.profile_store import ProfileStore
+from twinrig.services.workbench import Workbench
+
+SECRETS_FILE = "secrets.json"
+"""In the config folder. That it exists is the user's consent to keep keys in a file."""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What differs between targets. ``built_in`` are engines that come with Twinrig."""
+
+    target: str
+    host: Host
+    open_gpu_probe: Callable[[], GpuProbe]
+    on_wsl: bool
+    engines: Mapping[str, Engine]
+    built_in: Mapping[str, EngineInstall]
+
+
+def resolve_target(target: str) -> str:
+    """ "local" or "demo" for "auto". Raises HostError for targets of a later release."""
+    if target == "auto":
+        return "local" if sys.platform == "linux" else "demo"
+    if target == "wsl":
+        raise HostError(
+            message("The target wsl arrives with the Windows release."),
+            message(
+                "Inside a WSL distribution use --target local; "
+                "--target demo shows everything on simulated cards."
+            ),
+        )
+    if target == "local" and sys.platform != "linux":
+        raise HostError(
+            message("The target local needs Linux."),
+            message("Use --target demo, or run Twinrig inside a WSL distribution."),
+        )
+    if target not in ("local", "demo"):
+        raise UsageError(
+            message("There is no target {target}.", target=target),
+            message("Targets: {names}", names="auto, local, wsl, demo"),
+        )
+    return target
+
+
+def open_workbench(
+    target: str, paths: AppPaths, environ: Mapping[str, str] | None = None
+) -> Workbench:
+    """Everything for one target. Opens no connection and starts nothing."""
+    environ = os.environ if environ is None else environ
+    rig = open_rig(resolve_target(target), paths)
+    root = paths.target_state(rig.target)
+    layout = StateLayout(root)
+    clock, http = SystemClock(), HttpxClient()
+    profiles = ProfileStore(paths.profiles, rig.engines)
+    finder = EngineFinder(rig.host, rig.engines, places=_places(environ), built_in=rig.built_in)
+    preflight = Preflight(rig.host, CHECKS, finder, clock)
+    journal = Journal(root / "journal.jsonl")
+    manager = service_manager(rig.target, root, environ)
+    return Workbench(
+        target=rig.target,
+        label=rig.host.label,
+        demo=rig.host.demo,
+        on_wsl=rig.on_wsl,
+        host=rig.host,
+        open_gpu_probe=rig.open_gpu_probe,
+        http=http,
+        engines=rig.engines,
+        profiles=profiles,
+        models=ModelLibrary(
+            rig.host, _model_folders(environ), paths.config / f"model-folders-{rig.target}.json"
+        ),
+        installs=finder,
+        preflight=preflight,
+        fixer=Fixer(
+            rig.host,
+            profiles,
+            journal,
+            preflight,
+            load_fixes(assets.read_text("advice/fixes.yaml")),
+            clock,
+            rig.target,
+            lock=FileLock(root),
+        ),
+        journal=journal,
+        controller=ServerController(
+            layout, manager, profiles, http, FileLock(root), clock, rig.target
+        ),
+        secrets=open_secrets(paths, environ),
+        layout=layout,
+        clock=clock,
+        service_kind=manager.kind,
+    )
+
+
+def open_rig(target: str, paths: AppPaths) -> Rig:
+    """Adapters of a resolved target. The demo engine belongs to the demo rig only."""
+    engines = load_engines(assets.read_text)
+    if target == "demo":
+        from twinrig.hosts.demo.gpus import DemoGpuProbe
+        from twinrig.hosts.demo.host import DemoHost, demo_install
+
+        root = paths.target_state(target)
+        own = demo_install(sys.executable, __version__)
+        return Rig(
+            target,
+            DemoHost(root),
+            lambda: DemoGpuProbe(root),
+            False,
+            engines,
+            {"demo": own},
+        )
+    from twinrig.hosts.local.host import LocalHost
+    from twinrig.hosts.nvml import NvmlProbe
+
+    return Rig(target, LocalHost(os.environ), NvmlProbe, runs_on_wsl(), engines, {})
+
+
+def service_manager(target: str, root: Path, environ: Mapping[str, str]) -> ServiceManager:
+    """Who owns supervisors on this machine."""
+    from twinrig.hosts.local.service_managers import choose_manager
+
+    def command(profile_id: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", "twinrig", "--target", target, "supervise", profile_id)
+
+    output = root / "supervisor-output.log"
+    return choose_manager(target, command, FileLock(root), environ, output, SystemClock())
+
+
+def open_secrets(paths: AppPaths, environ: Mapping[str, str]) -> KeyringSecrets:
+    """The store of keys; a file only where the user has made one."""
+    file = paths.config / SECRETS_FILE
+    return KeyringSecrets(environ, file=file, file_consent=file.exists())
+
+
+def runs_on_wsl(version: Path = Path("/proc/sys/kernel/osrelease")) -> bool:
+    """Whether this Linux is a WSL2 distribution, told by its kernel's name."""
+    try:
+        return "microsoft" in version.read_text(encoding="utf-8", errors="replace").lower()
+    except OSError:
+        return False
+
+
+def _places(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment that is active in this terminal comes first."""
+    own = str(Path(sys.prefix))
+    active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    return (*(p for p in active if p.startswith("/") and p != own), *USUAL_PLACES)
+
+
+def _model_folders(environ: Mapping[str, str]) -> tuple[str, ...]:
+    hub = environ.get("HF_HUB_CACHE") or (
+        f"{environ['HF_HOME']}/hub" if environ.get("HF_HOME") else ""
+    )
+    return (*((hub,) if hub.startswith("/") else ()), *USUAL_FOLDERS)
