@@ -35,8 +35,9 @@ def ensure(places: Places, names: tuple[str, ...], progress: Progress) -> None:
 
 
 def _set_up(places: Places, names: tuple[str, ...], progress: Progress) -> None:
-    progress.show(1, "Setting Twinrig up in .venv (only this first time)")
     version = _usable(places)
+    again = "Bringing the packages in .venv up to date"
+    progress.show(1, again if version else "Setting Twinrig up in .venv (only this first time)")
     if version is None:
         if shutil.disk_usage(places.root).free < NEEDED_BYTES:
             raise disk_full(places.root)

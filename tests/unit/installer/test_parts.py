@@ -27,6 +27,8 @@ from bootstrap.progress import Silent, Terminal
         (["--target", "demo", "panel"], True),
         (["--target", "panel", "doctor"], False),
         (["doctor"], False),
+        (["--json", "doctor"], False),
+        (["--language", "ja"], True),
         (["--target", "demo", "doctor", "--json"], False),
         (["--version"], False),
         (["-h"], False),
