@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from twinrig.domain.errors import FieldError
@@ -15,6 +16,7 @@ from twinrig.messages import Message, message
 SECRET_VARIABLES = frozenset({"VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
 OWN_VARIABLES = frozenset({"TWINRIG_RUN_ID"})
 
+_LONG_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 OWN_KEYS = frozenset(
     {"model", "model-tag", "served-model-name", "host", "port", "uds", "api-key", "config"}
     | {"disable-log-stats", "disable-access-log-for-endpoints", "root-path", "middleware"}
@@ -161,7 +163,7 @@ def _extra(extra: Mapping[str, SettingValue], table: Sequence[Option]) -> Iterat
 
 
 def _extra_key_fault(key: str, table: Sequence[Option]) -> Message | None:
-    if not key or not key.isascii() or not key.replace("-", "").replace(".", "").isalnum():
+    if not _LONG_OPTION.fullmatch(key):
         return message("must be a long option of vLLM without the leading hyphens")
     plain = key.partition(".")[0].lower()
     if any(_same_option(own, plain) for own in OWN_KEYS):
