@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 WITH_VALUE = ("--target", "--language")
 """Options that stand before the verb and have a value of their own."""
 
