@@ -8,6 +8,8 @@
 # 127 the program is missing, 124 or 137 stopped by the time-out, 3 no such probe.
 export LC_ALL=C LANG=C LANGUAGE=C
 unset CDPATH GREP_OPTIONS BASH_ENV ENV
+# Functions that the user's shell exports must not stand in for programs.
+for name in $(compgen -A function); do unset -f "$name"; done
 
 nonce=${1-}
 names=${2-}
@@ -248,6 +250,14 @@ list_siblings() {
   find "${parent:-/}" -mindepth 1 -maxdepth 1 -type d -printf 'near %p\n' 2>/dev/null | head -n 50
 }
 
+# Puts the mark before each line; a last line without a line end gets one.
+mark() {
+  local line
+  while IFS= read -r line || [ -n "$line" ]; do
+    printf '%s %s\n' "$1" "${line//$'\r'/}"
+  done
+}
+
 # Runs one probe with its time-out and frames each line of it.
 frame() {
   local name=$1 status limit=()
@@ -260,9 +270,9 @@ frame() {
   status=$({
     {
       "${limit[@]}" "$BASH" --noprofile --norc -c "$functions"$'\n'"probe_$name" \
-        </dev/null 2>&3 3>&- 4>&- 5>&- | tr -d '\0\r' | sed "s/^/$nonce $name o /" >&4
+        </dev/null 2>&3 3>&- 4>&- 5>&- | mark "$nonce $name o" >&4
       echo "${PIPESTATUS[0]}" >&5
-    } 3>&1 | tr -d '\0\r' | sed "s/^/$nonce $name e /" >&4
+    } 3>&1 | mark "$nonce $name e" >&4
   } 5>&1)
   printf '%s %s end %s\n' "$nonce" "$name" "$status"
 }

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from fixtures.standard_machine import facts
+from twinrig import assets
+from twinrig.checks.registry import CHECKS, with_dependants, with_prerequisites
+from twinrig.domain.checks import Cost, ProbeOutput, Status
+
+
+def test_ids_are_unique_and_well_formed() -> None:
+    ids = [check.id for check in CHECKS]
+
+    assert len(ids) == len(set(ids)) == 12
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", check_id) for check_id in ids)
+
+
+def test_prerequisites_stand_before_dependants_so_there_is_no_cycle() -> None:
+    seen: set[str] = set()
+    for check in CHECKS:
+        assert set(check.requires) <= seen, check.id
+        seen.add(check.id)
+
+
+def test_every_probe_exists_in_the_script() -> None:
+    functions = set(re.findall(r"^probe_(\w+)\(\)", assets.read_text("probes/linux.sh"), re.M))
+
+    assert {name for check in CHECKS for name in check.probes} <= functions
+
+
+def test_a_healthy_standard_machine_yields_no_warning() -> None:
+    results = [check.judge(facts()) for check in CHECKS]
+
+    assert {result.check_id: result.status for result in results} == {
+        check.id: Status.PASS for check in CHECKS
+    }
+
+
+def test_every_result_carries_its_own_id_and_evidence() -> None:
+    for check in CHECKS:
+        result = check.judge(facts())
+        assert result.check_id == check.id
+        assert result.evidence and all(item.source and item.text for item in result.evidence)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_no_answer_at_all_is_never_a_finding(check: object) -> None:
+    silent = replace(facts(), probes={})
+    result = check.judge(silent)  # type: ignore[attr-defined]
+
+    assert result.finding is None
+    # The engine is found by other means than the probes.
+    assert result.status in {Status.ERROR, Status.PASS}
+    if result.status is Status.PASS:
+        assert result.check_id in {"engine-installed", "python-version"}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_noise_in_every_probe_never_crashes_a_check(check: object) -> None:
+    for noise in ("", "\n\n", "=\n", "a b c d e f g h\n", "exists=\n", "\ufffd" * 100, "0" * 5000):
+        for code in (0, 1, 126, 127, None):
+            probes = {name: ProbeOutput(name, code, noise, noise) for name in facts().probes}
+            result = check.judge(replace(facts(), probes=probes))  # type: ignore[attr-defined]
+            assert result.finding is None or result.finding.id in check.findings  # type: ignore[attr-defined]
+
+
+def test_prerequisites_are_pulled_in_transitively() -> None:
+    chosen = with_prerequisites(CHECKS, ["cuda-wheels"])
+
+    assert [check.id for check in chosen] == [
+        "gpu-visible",
+        "driver-version",
+        "engine-installed",
+        "cuda-wheels",
+    ]
+
+
+def test_unknown_id_is_refused() -> None:
+    with pytest.raises(KeyError):
+        with_prerequisites(CHECKS, ["nonsense"])
+
+
+def test_dependants_are_transitive_and_in_registry_order() -> None:
+    assert with_dependants(CHECKS, ["gpu-visible"]) == (
+        "gpu-visible",
+        "gpu-count",
+        "driver-version",
+        "cuda-wheels",
+    )
+    assert with_dependants(CHECKS, ["port-free"]) == ("port-free",)
+
+
+def test_all_are_cheap() -> None:
+    assert {check.cost for check in CHECKS} == {Cost.CHEAP}
