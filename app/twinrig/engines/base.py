@@ -78,7 +78,7 @@ class Engine(Protocol):
         ...
 
     def phase_of(self, line: str) -> PhaseEvent | None:
-        """The phase that this log line tells, if any."""
+        """The phase that this log line tells, if any; never PROBE or SERVE, which no log proves."""
         ...
 
     def parse_metrics(self, text: str) -> EngineMetrics:

@@ -50,7 +50,7 @@ _PHRASES: tuple[tuple[str, Phase], ...] = (
     ("Starting vLLM server on", Phase.LISTEN),
     ("Starting vLLM API server", Phase.LISTEN),
     ("Started server process", Phase.LISTEN),
-    ("Application startup complete", Phase.SERVE),
+    ("Application startup complete", Phase.LISTEN),
     ("API server: shutdown triggered", Phase.STOP),
     ("Shutting down", Phase.STOP),
     ("Application shutdown complete", Phase.STOP),

@@ -30,22 +30,20 @@ def test_a_recorded_start_with_compilation(fixtures: Path) -> None:
         Phase.COMPILE,
         Phase.MEMORY,
         Phase.LISTEN,
-        Phase.SERVE,
         Phase.STOP,
     ]
 
 
 def test_a_recorded_start_on_two_ranks(fixtures: Path) -> None:
     found = phases(fixtures / "vllm" / "tp2-kill9-worker.log")
-    assert found[:6] == [
+    assert found[:5] == [
         Phase.CONFIG,
         Phase.WORKERS,
         Phase.WEIGHTS,
         Phase.MEMORY,
         Phase.LISTEN,
-        Phase.SERVE,
     ]
-    assert Phase.WORKERS not in found[6:], "the crash dump repeats the configuration"
+    assert Phase.WORKERS not in found[5:], "the crash dump repeats the configuration"
 
 
 PREFIXES = [
@@ -75,7 +73,7 @@ LINES = [
     ("GPU KV cache size: 2,097,152 tokens, Maximum concurrency for 1,024", Phase.MEMORY),
     ("Graph capturing finished in 9 secs, took 0.5 GiB", Phase.GRAPHS),
     ("Starting vLLM API server 0 on http://0.0.0.0:8000", Phase.LISTEN),
-    ("Application startup complete.", Phase.SERVE),
+    ("Application startup complete.", Phase.LISTEN),
     ("Application shutdown complete.", Phase.STOP),
 ]
 
