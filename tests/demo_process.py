@@ -13,7 +13,10 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CODE = "import sys; from twinrig.hosts.demo.server import run_demo_server as r; sys.exit(r(sys.argv[1]))"
+CODE = (
+    "import sys; from twinrig.hosts.demo.server import run_demo_server;"
+    "sys.exit(run_demo_server(sys.argv[1]))"
+)
 READY = "Application startup complete."
 PATIENCE_S = 20.0
 

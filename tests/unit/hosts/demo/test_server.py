@@ -9,12 +9,11 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_process import Address, DemoProcess, demo_process, shared_demo_process
 
+from demo_process import Address, DemoProcess, demo_process, shared_demo_process
 from twinrig.domain.errors import HostError
 from twinrig.hosts.demo.config import KEY_VARIABLE
 from twinrig.hosts.demo.gpus import DemoGpuProbe
