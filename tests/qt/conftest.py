@@ -11,6 +11,7 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
+
 from qt.panel_rig import RigFolders, RigWorkbench
 from twinrig.qt.bridge import Bridge
 from twinrig.qt.icons import Icons

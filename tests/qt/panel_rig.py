@@ -99,9 +99,7 @@ def snapshot(
 
 
 def profile(profile_id: str = "qwen", name: str = "Qwen 27B") -> Profile:
-    return Profile(
-        profile_id, name, "demo", EngineRef("demo"), ModelRef("/models/qwen"), Network()
-    )
+    return Profile(profile_id, name, "demo", EngineRef("demo"), ModelRef("/models/qwen"), Network())
 
 
 class RigController:

@@ -6,6 +6,7 @@ Callbacks always run on the GUI thread; a cancelled task, or one whose owner is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -63,14 +64,16 @@ class TaskHandle:
         if self._task is not None:
             self._task.cancel()
 
-    async def run(self, work: Work) -> None:
-        """On the loop: do the work and post what comes of it."""
-        self._task = asyncio.current_task()
+    def launch(self, work: Work, loop: asyncio.AbstractEventLoop) -> None:
+        """On the loop: begin, unless a cancel was quicker."""
         if self._cancelled:
-            if isinstance(work, Coroutine):
-                work.close()
-            self._bridge.post(self, "end", None)
+            self._end(work)
             return
+        self._task = loop.create_task(self._run(work))
+        # A task that is cancelled before its first step never enters its coroutine.
+        self._task.add_done_callback(lambda _task: self._end(work))
+
+    async def _run(self, work: Work) -> None:
         try:
             if isinstance(work, Coroutine):
                 result = await work
@@ -80,9 +83,14 @@ class TaskHandle:
                     self._bridge.post(self, "progress", item)
             self._bridge.post(self, "result", result)
         except asyncio.CancelledError:
-            self._bridge.post(self, "end", None)
+            pass
         except Exception as error:  # noqa: BLE001 - every failure is shown on the GUI thread
             self._bridge.post(self, "error", error)
+
+    def _end(self, work: Work) -> None:
+        if isinstance(work, Coroutine):
+            work.close()
+        self._bridge.post(self, "end", None)
 
     def deliver(self, kind: str, value: Any) -> None:
         """On the GUI thread: call back, unless nobody wants to hear it any more."""
@@ -144,7 +152,7 @@ class Bridge(QObject):
             handle.finished = True
             return handle
         self._handles.add(handle)
-        self.in_loop(lambda: self._start(handle, work))
+        self.in_loop(lambda: handle.launch(work, self._loop))
         return handle
 
     def cancel_all(self, owner: QObject) -> None:
@@ -178,7 +186,8 @@ class Bridge(QObject):
 
     def in_loop(self, call: Callable[[], object]) -> None:
         """Run ``call`` soon on the asyncio thread; nothing happens once the loop is closed."""
-        if not self._loop.is_closed():
+        # A loop that is closed already has no work left to reach.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
     def post(self, handle: TaskHandle, kind: str, value: Any) -> None:
@@ -190,10 +199,6 @@ class Bridge(QObject):
 
     def forget(self, handle: TaskHandle) -> None:
         self._handles.discard(handle)
-
-    def _start(self, handle: TaskHandle, work: Work) -> None:
-        task = self._loop.create_task(handle.run(work))
-        handle._task = task
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

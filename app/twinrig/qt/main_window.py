@@ -68,11 +68,6 @@ class MainWindow(QMainWindow):
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(0)
         rows.addLayout(columns, 1)
-        line = QFrame(centre)
-        line.setFrameShape(QFrame.Shape.HLine)
-        line.setFrameShadow(QFrame.Shadow.Plain)
-        line.setForegroundRole(self.palette().ColorRole.Mid)
-        rows.addWidget(line)
         rows.addWidget(self.strip)
         self.setCentralWidget(centre)
 

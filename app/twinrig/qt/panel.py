@@ -23,7 +23,7 @@ from twinrig.qt.live import LiveData
 from twinrig.qt.main_window import MainWindow
 from twinrig.qt.meter import MeterWindow
 from twinrig.qt.notifications import Notices
-from twinrig.qt.pages.base import PageContext
+from twinrig.qt.pages.base import Page, PageContext
 from twinrig.qt.pages.registry import PAGES
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
@@ -57,6 +57,7 @@ class Panel(QObject):
         folders: Folders,
         apply_language: Callable[[str], None],
         ask: AskQuit = ask_quit,
+        pages: tuple[type[Page], ...] = PAGES,
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -85,7 +86,7 @@ class Panel(QObject):
         )
         self._wire(bridge)
         window.strip.set_target(workbench.label, workbench.demo)
-        window.set_pages(PAGES, self.context)
+        window.set_pages(pages, self.context)
         window.on_close = self._may_close
         bridge.at_shutdown(workbench.http.close)
 
@@ -95,13 +96,13 @@ class Panel(QObject):
         self.live.start()
         self.actions.read_profiles()
         self._update_tray()
-        self.tray.icon.show()
+        self.tray.show()
 
     def stop(self) -> None:
         """Stop what ticks; the bridge is shut down by its owner afterwards."""
         self._quitting = True
         self.live.stop()
-        self.tray.icon.hide()
+        self.tray.hide()
         self.meter.close()
         self._window.remember_geometry()
         self._settings.sync()

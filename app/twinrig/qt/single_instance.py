@@ -34,6 +34,7 @@ class SingleInstance(QObject):
         self.name = instance_name(config)
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._guests: list[QLocalSocket] = []
         self._server.newConnection.connect(self._serve)
 
     def elect(self) -> Role:
@@ -45,12 +46,11 @@ class SingleInstance(QObject):
         lock.setStaleLockTime(ELECTION_STALE_MS)
         locked = lock.tryLock(TIMEOUT_MS)
         try:
-            if self._server.listen(self.name):
-                return Role.FIRST
+            # Ask first: listening with access options replaces the socket of a live panel.
             connected, answered = self._ask()
             if connected:
                 return Role.SECOND if answered else Role.UNANSWERED
-            # Nobody behind the name: left over from a panel that was killed.
+            # Nobody behind the name: unused, or left over from a panel that was killed.
             QLocalServer.removeServer(self.name)
             return Role.FIRST if self._server.listen(self.name) else Role.UNANSWERED
         finally:
@@ -74,24 +74,34 @@ class SingleInstance(QObject):
         return True, answered and reply.strip().endswith("shown")
 
     def _serve(self) -> None:
-        while (socket := self._server.nextPendingConnection()) is not None:
-            socket.disconnected.connect(socket.deleteLater)
-            socket.readyRead.connect(lambda s=socket: self._read(s))
-            if socket.canReadLine():
-                self._read(socket)
+        while self._server.hasPendingConnections():
+            socket = self._server.nextPendingConnection()
+            self._guests.append(socket)
+            socket.readyRead.connect(self._read_all)
+            socket.disconnected.connect(self._dismiss)
+        self._read_all()
 
-    def _read(self, socket: QLocalSocket) -> None:
-        if not socket.canReadLine():
-            if socket.bytesAvailable() > 256:
-                socket.abort()
-            return
-        line = bytes(socket.readLine(256).data()).decode("utf-8", "replace").strip()
+    def _read_all(self) -> None:
+        for socket in list(self._guests):
+            if socket.canReadLine():
+                self._answer(socket, bytes(socket.readLine(256).data()))
+            elif socket.bytesAvailable() > 256:
+                socket.disconnectFromServer()
+
+    def _answer(self, socket: QLocalSocket, raw: bytes) -> None:
+        line = raw.decode("utf-8", "replace").strip()
         # Any version may ask for the window: that request will never change its form.
         if line.startswith("twinrig-panel/") and line.endswith(" show"):
             socket.write(f"{PROTOCOL} shown\n".encode())
             socket.flush()
             self.show_requested.emit()
         socket.disconnectFromServer()
+
+    def _dismiss(self) -> None:
+        state = QLocalSocket.LocalSocketState.UnconnectedState
+        for socket in [s for s in self._guests if s.state() == state]:
+            self._guests.remove(socket)
+            socket.deleteLater()
 
 
 def instance_name(config: Path) -> str:

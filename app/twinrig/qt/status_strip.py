@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from twinrig.domain.metrics import Snapshot
@@ -22,6 +23,7 @@ class StatusStrip(QWidget):
     ) -> None:
         super().__init__(parent)
         self._texts = texts
+        self._theme = theme
         self._snapshot: Snapshot | None = None
         self._hint = N_("Opening …")
         self._note = ""
@@ -65,6 +67,11 @@ class StatusStrip(QWidget):
         self._snapshot = snapshot
         if self.isVisible():
             self._render()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(QPen(self._theme.tokens.border, 1))
+        painter.drawLine(0, 0, self.width(), 0)
 
     def showEvent(self, event: object) -> None:
         self._render()

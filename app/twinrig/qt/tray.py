@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QAction, QIcon
+from PySide6.QtCore import QObject, QRect, QTimer, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QIcon
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from twinrig.qt.icons import Icons
@@ -28,26 +28,46 @@ class Tray(QObject):
         self._tooltip = ""
         self.menu = QMenu()
         self.menu.aboutToShow.connect(self._fill)
-        self.icon = QSystemTrayIcon(self)
-        self.icon.setContextMenu(self.menu)
-        self.icon.activated.connect(self._activated)
-        self.icon.messageClicked.connect(self.message_clicked)
+        self._icon = self._make_icon()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(TOOLTIP_MS)
         self._timer.timeout.connect(self._show_tooltip)
         self.tooltip_updates = 0
 
+    def _make_icon(self) -> QSystemTrayIcon | None:
+        # Platforms without any desktop warn when an icon is made.
+        if QGuiApplication.platformName() in ("offscreen", "minimal", "linuxfb", "eglfs"):
+            return None
+        icon = QSystemTrayIcon(self)
+        icon.setContextMenu(self.menu)
+        icon.activated.connect(self._activated)
+        icon.messageClicked.connect(self.message_clicked)
+        return icon
+
+    def show(self) -> None:
+        """Show the icon; on a desktop whose tray starts later, as soon as it is there."""
+        if self._icon is not None:
+            self._icon.show()
+
+    def hide(self) -> None:
+        if self._icon is not None:
+            self._icon.hide()
+
+    def geometry(self) -> QRect:
+        """Where the icon is on the screen; empty when it is not shown or unknown."""
+        return self._icon.geometry() if self._icon is not None else QRect()
+
     @property
     def available(self) -> bool:
         """Whether this desktop has a tray at all."""
-        return QSystemTrayIcon.isSystemTrayAvailable()
+        return self._icon is not None and QSystemTrayIcon.isSystemTrayAvailable()
 
     def show_model(self, model: TrayModel) -> None:
         """Icon at once, tool tip once a second at most, menu when it opens."""
         old, self._model = self._model, model
-        if old is None or old.icon != model.icon:
-            self.icon.setIcon(tray_picture(self._icons, model.icon))
+        if self._icon is not None and (old is None or old.icon != model.icon):
+            self._icon.setIcon(tray_picture(self._icons, model.icon))
         if model.tooltip != self._tooltip and not self._timer.isActive():
             self._show_tooltip()
             self._timer.start()
@@ -57,12 +77,14 @@ class Tray(QObject):
     def notify(self, title: str, text: str, *, problem: bool = False) -> None:
         """A system notification."""
         kind = QSystemTrayIcon.MessageIcon
-        self.icon.showMessage(title, text, kind.Warning if problem else kind.Information)
+        if self._icon is not None:
+            self._icon.showMessage(title, text, kind.Warning if problem else kind.Information)
 
     def _show_tooltip(self) -> None:
         if self._model is not None and self._model.tooltip != self._tooltip:
             self._tooltip = self._model.tooltip
-            self.icon.setToolTip(self._tooltip)
+            if self._icon is not None:
+                self._icon.setToolTip(self._tooltip)
             self.tooltip_updates += 1
 
     def _fill(self) -> None:

@@ -101,6 +101,7 @@ class OverviewPage(Page):
         words = QVBoxLayout()
         words.setSpacing(2)
         first = QHBoxLayout()
+        first.setSpacing(10)
         first.addWidget(self._badge)
         first.addWidget(self._profile, 1)
         words.addLayout(first)

@@ -9,8 +9,8 @@ NOT_AVAILABLE = message("Not available")
 
 
 def number(value: float) -> str:
-    """Few digits: 7.25 -> "7.3", 123.4 -> "123"; whole numbers stay whole."""
-    if value == int(value) or abs(value) >= 100:
+    """Few digits: 7.26 -> "7.3", 123.4 -> "123"; whole numbers stay whole."""
+    if value == int(value) or abs(value) >= 99.95:
         return str(round(value))
     return f"{value:.1f}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF, QShowEvent
@@ -22,7 +23,9 @@ from twinrig.qt.widgets.ring import Row, SampleRing, nice_maximum
 CAPACITY = 1200
 PIXELS_PER_SLOT = 2
 SUMMARY_EVERY = 5
-FILL_ALPHA = 38
+FILL_ALPHA = 24
+FILLED_SERIES = 2
+"""More filled areas than that would only be mud, and slow to paint."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,13 @@ class LineGraph(QWidget):
         lines.setDevicePixelRatio(1.0)
         shift = self._pending_slots * _step(ratio)
         lines.scroll(-shift, 0, lines.rect())
-        fresh = QRect(lines.width() - shift - 1, 0, shift + 1, lines.height())
+        # The former last point lies 1.5 pixels from the edge and its pen reaches one further.
+        fresh = QRect(lines.width() - shift - 3, 0, shift + 3, lines.height())
         painter = QPainter(lines)
         painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
         painter.fillRect(fresh, Qt.GlobalColor.transparent)
         painter.end()
-        self._draw_rows(lines, self._pending_slots + 2, ratio, clip=fresh)
+        self._draw_rows(lines, self._pending_slots + 4, ratio, clip=fresh)
 
     def _draw_rows(
         self, lines: QPixmap, count: int, ratio: float, clip: QRect | None = None
@@ -199,10 +203,11 @@ class LineGraph(QWidget):
         painter = QPainter(lines)
         if clip is not None:
             painter.setClipRect(clip)
+        base = lines.height() if len(self._labels) <= FILLED_SERIES else None
         for index in range(len(self._labels)):
             colour = self._theme.tokens.series[index % len(self._theme.tokens.series)]
             for run in self._runs(rows, index, lines.size(), _step(ratio)):
-                _draw_run(painter, run, colour, lines.height())
+                _draw_run(painter, run, colour, base)
         painter.end()
 
     def _runs(self, rows: list[Row], index: int, size: QSize, step: int) -> list[list[QPointF]]:
@@ -276,19 +281,29 @@ def _pen(colour: QColor) -> QPen:
     return pen
 
 
-def _draw_run(painter: QPainter, run: list[QPointF], colour: QColor, height: int) -> None:
+def _draw_run(painter: QPainter, run: list[QPointF], colour: QColor, base: int | None) -> None:
     if len(run) == 1:
         painter.setPen(_pen(colour))
         painter.drawPoint(run[0])
         return
+    if base is not None:
+        _fill_below(painter, run, colour, base)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(_pen(colour))
+    painter.drawPolyline(QPolygonF(run))
+
+
+def _fill_below(painter: QPainter, run: list[QPointF], colour: QColor, base: int) -> None:
+    # One upright strip per reading: a single polygon costs ten times as much with noisy data.
+    strips = []
+    for here, following in pairwise(run):
+        left, right = round(here.x()), round(following.x())
+        top = round((here.y() + following.y()) / 2)
+        strips.append(QRect(left, top, right - left, base - top))
     area = QColor(colour)
     area.setAlpha(FILL_ALPHA)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(area)
-    base = float(height)
-    painter.drawPolygon(QPolygonF([QPointF(run[0].x(), base), *run, QPointF(run[-1].x(), base)]))
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.drawRects(strips)
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(_pen(colour))
-    painter.drawPolyline(QPolygonF(run))
