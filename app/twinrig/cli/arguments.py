@@ -199,6 +199,11 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
         "--generate", action="store_true", help=text(N_("make a new key and show it once"))
     )
     either.add_argument("--clear", action="store_true", help=text(N_("need no key any more")))
+    key.add_argument(
+        "--in-file",
+        action="store_true",
+        help=text(N_("without a keyring, keep it in a file that only you can read")),
+    )
 
 
 def _draft_options(parser: argparse.ArgumentParser, tr: Translator) -> None:

@@ -60,7 +60,7 @@ def _guarded(session: Session) -> int:
         terminal.line()
         if args.verb == "watch":
             return FINE
-        if args.verb in ("start", "up"):
+        if args.verb == "start":
             terminal.say(message('The server is not stopped by this; see "twinrig status".'))
         return INTERRUPTED
     except BrokenPipeError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from twinrig.cli.assignments import assign
 from twinrig.cli.drafting import draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
-from twinrig.domain.errors import UsageError
+from twinrig.domain.errors import HostError, UsageError
 from twinrig.messages import message
 from twinrig.services.profile_codec import dump_profile
 from twinrig.services.workbench import Workbench
@@ -160,7 +160,14 @@ async def _key(session: Session, bench: Workbench) -> int:
             message("No key was given."), message("Type one, pipe one in, or use --generate.")
         )
     name = before.network.key_name or before.id
+    if args.in_file:
+        await bench.secrets.allow_file()
     await bench.secrets.set(name, value)
+    if not bench.secrets.lasting:
+        raise HostError(
+            message("This system has no keyring, so the key would be lost with this command."),
+            message('Repeat with "--in-file" to keep it in a file that only you can read.'),
+        )
     if before.network.key_name != name:
         after = replace(before, network=replace(before.network, key_name=name))
         bench.profiles.save(after, replaces=before)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+
 
 def width(text: str) -> int:
-    """Cells that ``text`` takes; combining marks take none, wide characters two."""
-    return sum(_cell(character) for character in text)
+    """Cells that ``text`` takes: wide characters two; combining marks and colours none."""
+    return sum(_cell(character) for character in _STYLE.sub("", text))
 
 
 def _cell(character: str) -> int:
@@ -29,11 +32,15 @@ def clip(text: str, cells: int) -> str:
     if cells <= 0:
         return ""
     kept, used = [], 0
-    for character in text:
-        used += _cell(character)
-        if used > cells - 1:
-            break
-        kept.append(character)
+    for part in _STYLE.split(text):
+        if _STYLE.fullmatch(part):
+            kept.append(part)  # also those behind the cut: a colour must end
+            continue
+        for character in part:
+            used += _cell(character)
+            if used >= cells:
+                break
+            kept.append(character)
     return "".join(kept) + "…"
 
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from twinrig.cli import doctor, fix, server, watch
+from twinrig.cli.demo_client import demo_client
 from twinrig.cli.drafting import cards_of, draft_profile
 from twinrig.cli.format import gib
 from twinrig.cli.session import (
@@ -196,7 +197,8 @@ class _Job:
             record = await server.follow_start(terminal, bench, profile.id, LOAD_TIMEOUT_S)
             if record.state is not ServerState.READY:
                 return FINDINGS
-            await self._view()
+            async with demo_client(terminal, bench, record):
+                await self._view()
         finally:
             await asyncio.shield(self._leave(profile.id))
         return FINE

@@ -277,6 +277,15 @@ class SecretStore(Protocol):
         """Where secrets are kept, for the user (a marked sentence)."""
         ...
 
+    @property
+    def lasting(self) -> bool:
+        """Whether what is stored outlives this program, as learnt by the last call."""
+        ...
+
+    async def allow_file(self) -> None:
+        """The user agrees to keep secrets in a file that only this user can read."""
+        ...
+
 
 class Clock(Protocol):
     """Time, replaceable in tests."""

@@ -63,6 +63,7 @@ class KeyringSecrets:
         open_keyring: Callable[[], Keyring] = _import_keyring,
     ) -> None:
         self._environ = environ
+        self._offered_file = file
         self._file = file if file_consent else None
         self._open = open_keyring
         self._keyring: Keyring | None = None
@@ -73,6 +74,25 @@ class KeyringSecrets:
     def place(self) -> str:
         """Where secrets are kept, as learnt by the last call; a marked sentence."""
         return self._place.value
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what is stored outlives this program, as learnt by the last call."""
+        return self._place is not _Place.MEMORY
+
+    async def allow_file(self) -> None:
+        """The user agrees to a plain file of mode 0600; that it exists is the lasting consent.
+
+        Raises HostError when it cannot be written.
+        """
+        if self._offered_file is None:
+            return
+        self._file = self._offered_file
+        if not self._file.exists():
+            await asyncio.to_thread(_change_file, self._file, "", None)
+        for name, value in list(self._memory.items()):
+            await self.set(name, value)
+        self._memory.clear()
 
     async def get(self, name: str) -> str | None:
         """Value, or None when there is none. Raises DamagedFileError for a damaged file."""
