@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinrig.diagnosis.derived import DERIVATIONS
-from twinrig.diagnosis.normalise import clean, is_info, plain, without_info
+from twinrig.diagnosis.normalise import clean, is_info, is_warning, plain, without_info
 from twinrig.diagnosis.root_cause import BLOCK_LINES, find_root_cause
 from twinrig.diagnosis.rules import Rule, Rules
 from twinrig.domain.checks import Finding
@@ -143,9 +143,9 @@ class _Scan:
                         self.ready_line_no = number
             if any(phrase in line for phrase in self._rules.harmless):
                 continue
-            info = is_info(line)
+            info, warning = is_info(line), is_warning(line)
             for rule in rules:
-                if info and not rule.info:
+                if (info and not rule.info) or (warning and not rule.may_warn):
                     continue
                 if rule not in self._hits and any(needle in line for needle in rule.needles):
                     self._try(rule, number, line[:MAX_LINE_CHARS])

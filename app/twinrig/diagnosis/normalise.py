@@ -20,6 +20,7 @@ _ROLE = re.compile(r"\((?P<role>\w[\w-]*)(?: rank=\d+)? pid=\d+\) ?")
 _LOGGER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+\.py:\d+\] ?"
 )
+_OTHER_LEVEL = re.compile(" ERROR| WARN| CRITICAL")
 _UTF16_SAMPLE_BYTES = 4096
 LEVEL_CHARS = 60
 
@@ -63,17 +64,27 @@ def role(line: str) -> str:
 
 
 def is_info(line: str) -> bool:
-    """Whether the engine's logger or uvicorn wrote the line at level INFO.
+    """Whether the engine's logger, NCCL or uvicorn wrote the line at level INFO.
 
     Only the beginning counts: messages quote the word (``NCCL_DEBUG=INFO``).
     """
-    return line.startswith("INFO:") or " INFO" in line[:LEVEL_CHARS]
+    head = line[:LEVEL_CHARS]
+    if head.startswith("INFO:"):
+        return True
+    return " INFO" in head and not _OTHER_LEVEL.search(head)
+
+
+def is_warning(line: str) -> bool:
+    """Whether the engine's logger wrote the line at level WARNING: it went on afterwards."""
+    return " WARNING " in line[:LEVEL_CHARS]
 
 
 def without_info(lines: Sequence[str]) -> list[str]:
-    """Lines of other levels, and lines without a level."""
+    """Lines of other levels, and lines without a level; nearly all lines go the short way."""
     return [
-        line for line in lines if " INFO" not in line[:LEVEL_CHARS] and not line.startswith("INFO:")
+        line
+        for line in lines
+        if not line.startswith("INFO:") and (" INFO" not in line[:LEVEL_CHARS] or not is_info(line))
     ]
 
 

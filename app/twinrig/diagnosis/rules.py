@@ -65,6 +65,11 @@ class Rule:
         """Smaller is decided earlier."""
         return TIERS.index(self.tier)
 
+    @property
+    def may_warn(self) -> bool:
+        """Broken libraries are told as warnings; what a worker merely warns of, it survived."""
+        return self.tier in ("native", "library")
+
 
 @dataclass(frozen=True)
 class Rules:

@@ -1,0 +1,73 @@
+"""Which line is shown when nothing else is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinrig.diagnosis.root_cause import find_root_cause
+from twinrig.diagnosis.rules import Rules
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: x",
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        "(Worker_TP0 pid=1) ERROR 09-05 21:05:49 [m.py:679] ValueError: There is no module",
+        "AssertionError",
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x",
+        "  Value error, something odd [type=value_error]",
+        "vllm: error: something",
+        "free(): double free detected in tcache 2",
+        "(Worker_TP0 pid=1) !!!!!!! Segfault encountered !!!!!!!",
+        "Fatal Python error: Segmentation fault",
+        "Killed",
+    ],
+)
+def test_real_errors(rules: Rules, line: str) -> None:
+    found = find_root_cause(["fine", line, "KeyError: 'later'"], rules)
+    assert found is not None
+    assert (found.line_no, found.line) == (2, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+        "RuntimeError: cancelled",
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        "The above exception was the direct cause of the following exception:",
+        "asyncio.exceptions.CancelledError",
+        "INFO:     ValueError: quoted at level INFO",
+        "(APIServer pid=1) INFO 11-29 12:29:05 [x.py:1] ValueError: x",
+        "(APIServer pid=1) ERROR 11-29 12:34:37 [s.py:1] Error with model error=ErrorInfo(x)",
+        '  File "/x/errors.py", line 3, in raise_Error',
+        "    raise ValueError(x)",
+        "torch/_x.py:53: FutureWarning: Exception: deprecated",
+        "no errors today",
+    ],
+)
+def test_wrappers_and_noise(rules: Rules, line: str) -> None:
+    assert find_root_cause([line], rules) is None
+
+
+def test_a_dead_worker_is_better_than_nothing(rules: Rules) -> None:
+    dead = "Worker proc VllmWorker-0 died unexpectedly (exit code: None), shutting down executor."
+    found = find_root_cause([dead, "RuntimeError: cancelled"], rules)
+    assert found is not None and found.line == dead
+    real = find_root_cause([dead, "RuntimeError: cancelled", "KeyError: 'x'"], rules)
+    assert real is not None and real.line_no == 3
+
+
+def test_colours_are_not_shown_and_numbers_count_line_feeds(rules: Rules) -> None:
+    lines = ["10%\r20%\r30%", "", "50%\r\x1b[31mValueError: x\x1b[0m"]
+    found = find_root_cause(lines, rules)
+    assert found is not None and (found.line_no, found.line) == (3, "ValueError: x")
+
+
+def test_search_can_begin_later(rules: Rules) -> None:
+    lines = ["ValueError: first", "KeyError: 'second'"]
+    found = find_root_cause(lines, rules, start=1)
+    assert found is not None and found.line_no == 2
+    assert find_root_cause(lines, rules, start=2) is None
