@@ -16,7 +16,7 @@ from twinrig.hosts.demo.probes import ProbeAnswers
 from twinrig.hosts.demo.rig import HOME, PTRACE_KEY, VENV, RigFiles
 from twinrig.messages import N_
 
-_SETTING = re.compile(r"([a-z0-9_.]+) ?= ?(\S+)")
+_SETTING = re.compile(r"([a-z0-9_.]+) ?= ?(.*)")
 
 
 class DemoHost:
