@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 SCRAPED_STATES = frozenset({ServerState.READY, ServerState.DEGRADED, ServerState.SLEEPING})
 SCRAPE_SHARE = 0.8
 """Part of the interval that a scrape may take, so that a slow server delays no picture."""
+LAG_SHARE = 0.25
+"""Part of the interval by which pictures follow the readings of the cards."""
 
 
 class StatusSource(Protocol):
@@ -55,13 +57,17 @@ class Monitor:
         self._record: ServerRecord | None = None
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
-        """The first at once, then one per interval on a fixed grid; late ones are left out.
+        """The first almost at once, then one per interval on a fixed grid; late ones are left out.
 
+        Each comes a quarter of an interval after the sampler's reading: at the same instant
+        the two would race, and a reading would be shown twice and the next one never.
         The sampler's thread runs while the iterator is open: close it (``aclosing``) when done.
         """
         self._sampler.start()
         try:
-            start_s = self._clock.monotonic()
+            lag_s = self._interval_s * LAG_SHARE
+            start_s = self._clock.monotonic() + lag_s
+            await self._clock.sleep(lag_s)
             while True:
                 yield await self.snapshot()
                 now_s = self._clock.monotonic()

@@ -116,6 +116,7 @@ class Loader:
             )
 
     async def _kv_cache(self) -> None:
+        self._log.phase(Phase.MEMORY, "Profiling memory for the KV cache")
         await self._pause(Phase.MEMORY)
         memory, length = self._memory, self._config.context_length
         available_gib = memory.kv_bytes[0] / GIB
