@@ -38,6 +38,9 @@ async def view(
         source = cast(AsyncGenerator[Snapshot, None], bench.monitor().snapshots())
         async with aclosing(source) as snapshots:
             async for snapshot in snapshots:
+                if last is None and not (snapshot.samples or snapshot.gpu_error):
+                    last = snapshot
+                    continue  # the cards have not been read yet
                 last = snapshot
                 _write(terminal, live, snapshot, sink)
                 if seconds is not None and bench.clock.monotonic() - begun >= seconds:

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinrig.cli.text_width import clip, pad, table, width, wrap
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("", 0),
+        ("abc", 3),
+        ("日本", 4),
+        ("ｱ", 1),
+        ("Ａ", 2),
+        ("e\u0301", 1),
+        ("\x1b[31mred\x1b[0m", 3),
+        ("a\u200bb", 2),
+        ("🙂", 2),
+    ],
+)
+def test_width(text: str, cells: int) -> None:
+    assert width(text) == cells
+
+
+def test_pad_and_clip_count_cells() -> None:
+    assert pad("日本", 6) == "日本  "
+    assert pad("abc", 2) == "abc"
+    assert clip("日本語", 5) == "日本…"
+    assert clip("日本語", 6) == "日本語"
+    assert clip("日本語", 4) == "日…"
+    assert clip("abc", 0) == ""
+    assert clip("\x1b[31mabcdef\x1b[0m", 4) == "\x1b[31mabc\x1b[0m…"
+
+
+@given(st.text(max_size=40), st.integers(1, 30))
+def test_clip_never_exceeds(text: str, cells: int) -> None:
+    assert width(clip(text, cells)) <= cells
+
+
+def test_table_lines_up_in_both_languages() -> None:
+    assert table([("名前", "x", "1"), ("a", "yy", "22")]) == ["名前  x   1", "a     yy  22"]
+    assert table([]) == []
+    assert table([("a",), ("b", "c")]) == ["a", "b  c"]
+
+
+def test_wrap() -> None:
+    assert wrap("one two three four", 9) == ["one two", "three", "four"]
+    assert wrap("one two", 20, "  ") == ["  one two"]
+    assert wrap("日本語の長い文章です", 10) == ["日本語の長", "い文章です"]
+    assert wrap("averyveryverylongword x", 8) == ["averyveryverylongword", "x"]
+    assert wrap("", 8) == [""]

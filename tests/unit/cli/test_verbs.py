@@ -1,0 +1,275 @@
+"""Verbs that start no server, run on the demo rig as the command line runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twinrig.cli.main import main
+from twinrig.composition.targets import open_workbench
+from twinrig.domain.errors import HostError, UsageError
+from twinrig.hosts.paths import find_paths
+from twinrig.messages import message
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(twinrig_home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    environ = {"TWINRIG_HOME": str(twinrig_home), "PATH": "/usr/bin:/bin"}
+    paths = find_paths(environ)
+
+    def call(*argv: str, target: str = "demo") -> tuple[int, str]:
+        code = main(
+            ["--target", target, *argv],
+            lambda wanted: open_workbench(wanted, paths, environ),
+            environ=environ,
+        )
+        return code, capsys.readouterr().out
+
+    return call
+
+
+def as_json(run: Run, *argv: str) -> tuple[int, dict]:
+    code, text = run(*argv, "--json")
+    return code, json.loads(text)
+
+
+def test_doctor_without_a_profile(run: Run) -> None:
+    code, text = run("doctor")
+    assert code == 0
+    assert text.startswith("Demo rig: simulated cards")
+    assert "NVIDIA cards are visible" in text
+    assert "\x1b[" not in text
+
+
+def test_doctor_finds_the_problem_with_a_profile(run: Run) -> None:
+    run("profiles", "new", "Demo")
+    code, data = as_json(run, "doctor")
+    assert (code, data["demo"], data["profile"]) == (1, True, "demo")
+    failed = [r for r in data["results"] if r["status"] == "fail"]
+    assert [r["check_id"] for r in failed] == ["ptrace-scope"]
+    assert "sysctl-ptrace-0" in failed[0]["finding"]["fixes"]
+
+
+def test_doctor_can_run_one_check(run: Run) -> None:
+    code, data = as_json(run, "doctor", "--check", "gpu-visible")
+    assert (code, [r["check_id"] for r in data["results"]]) == (0, ["gpu-visible"])
+    code, data = as_json(run, "doctor", "--check", "no-such-check")
+    assert code == 2
+    assert "gpu-visible" in data["error"]["next_step"]
+
+
+def test_fix_previews_and_changes_nothing_without_a_yes(run: Run) -> None:
+    run("profiles", "new", "Demo")
+    code, text = run("fix", "sysctl-ptrace-0")
+    assert code == 1
+    assert "kernel.yama.ptrace_scope = 0" in text
+    assert "Nothing was changed." in text
+    assert run("undo")[1].splitlines()[-1] == "No fix has changed anything yet."
+
+
+def test_fix_proves_and_undo_takes_back(run: Run) -> None:
+    run("profiles", "new", "Demo")
+    code, data = as_json(run, "fix", "--all", "--yes")
+    assert code == 0
+    (done,) = data["fixes"]
+    assert (done["applied"], done["proven"]) == (True, True)
+    assert run("doctor")[0] == 0
+    code, data = as_json(run, "undo")
+    assert [(e["id"], e["undone_at_s"]) for e in data["entries"]] == [(done["entry"], None)]
+    assert run("undo", done["entry"])[0] == 0
+    assert run("doctor")[0] == 1
+    assert run("undo", done["entry"])[0] == 2
+    assert run("undo", "nonsense")[0] == 2
+
+
+def test_fix_by_finding_and_unknown_ids(run: Run) -> None:
+    assert run("fix", "--all")[1].splitlines()[-1] == "There is nothing to fix."
+    run("profiles", "new", "Demo")
+    code, data = as_json(run, "fix")
+    assert code == 1
+    ids = [f["fix_id"] for f in data["fixes"]]
+    assert "sysctl-ptrace-0" in ids
+    code, data = as_json(run, "fix", "made-up")
+    assert code == 2
+    assert "sysctl-ptrace-0" in data["error"]["next_step"]
+
+
+def test_profiles_life(run: Run, tmp_path: Path) -> None:
+    assert "no profiles yet" in run("profiles")[1]
+    code, made = as_json(run, "profiles", "new", "My first", "--set", "context_length=8192")
+    assert (code, made["id"], made["settings"]["context_length"]) == (0, "my-first", 8192)
+    code, edited = as_json(run, "profiles", "edit", "my-first", "set", "max_num_seqs=2", "env.A=1")
+    assert (edited["settings"]["max_num_seqs"], edited["env"]["A"]["value"]) == (2, "1")
+    assert run("profiles", "restore", "my-first")[0] == 0
+    assert as_json(run, "profiles", "show", "my-first")[1] == made
+    out = tmp_path / "shared.yaml"
+    assert run("profiles", "export", "my-first", str(out))[0] == 0
+    assert run("profiles", "export", "my-first", str(out))[0] == 1
+    assert run("profiles", "import", str(out))[0] == 1
+    assert run("profiles", "import", str(out), "--as", "second")[0] == 0
+    assert run("profiles", "delete", "second")[0] == 0
+    assert run("profiles", "restore", "second")[0] == 0
+    code, listing = as_json(run, "profiles", "list")
+    assert (code, [p["id"] for p in listing["profiles"]]) == (0, ["my-first", "second"])
+    assert run("profiles", "show", "none")[0] == 2
+
+
+def test_bad_edits_are_all_told_and_change_nothing(run: Run, twinrig_home: Path) -> None:
+    run("profiles", "new", "P")
+    before = (twinrig_home / "config/profiles/p.yaml").read_bytes()
+    code, data = as_json(run, "profiles", "edit", "p", "set", "context_length=x", "nonsense=1")
+    assert code == 2
+    assert [f["path"] for f in data["error"]["fields"]] == [
+        "settings.context_length",
+        "settings.nonsense",
+    ]
+    code, text = run("profiles", "edit", "p", "set", "env.HF_TOKEN=abc")
+    assert code == 2
+    assert "profiles key" in text
+    assert (twinrig_home / "config/profiles/p.yaml").read_bytes() == before
+
+
+def test_broken_files_are_listed_with_their_faults(run: Run, twinrig_home: Path) -> None:
+    run("profiles", "new", "P")
+    good = (twinrig_home / "config/profiles/p.yaml").read_text()
+    (twinrig_home / "config/profiles/bad.yaml").write_text(good.replace("0.88", "no"))
+    (twinrig_home / "config/profiles/worse.yaml").write_bytes(b"\xff\x00")
+    code, text = run("profiles")
+    assert code == 1
+    assert "gpu_memory_utilization" in text
+    assert "worse.yaml" in text
+    assert text.splitlines()[1].startswith("p  ")
+    assert run("profiles", "edit", "bad", "set", "gpu_memory_utilization=0.8")[0] == 0
+    assert run("profiles", "show", "bad")[0] == 0
+
+
+def test_status_and_stop_of_nothing(run: Run) -> None:
+    assert run("status")[0] == 0
+    code, text = run("stop")
+    assert code == 2
+    assert "profiles new" in text
+    run("profiles", "new", "P")
+    assert "was not running" in run("stop")[1]
+    code, data = as_json(run, "status", "p")
+    assert (code, data["status"]["record"], data["status"]["supervisor_alive"]) == (0, None, False)
+
+
+def test_several_profiles_must_be_named(run: Run) -> None:
+    run("profiles", "new", "A")
+    run("profiles", "new", "B")
+    code, data = as_json(run, "start")
+    assert code == 2
+    assert data["error"]["next_step"] == "Profiles: a, b"
+
+
+def test_watch_writes_lines_and_a_record(run: Run, tmp_path: Path) -> None:
+    sink = tmp_path / "record.jsonl"
+    code, text = run("watch", "--seconds", "0", "--record", str(sink))
+    assert code == 0
+    assert "[Demo rig]" in text
+    assert "No server" in text
+    (line,) = sink.read_text().splitlines()
+    assert json.loads(line)["demo"] is True
+    code, text = run("watch", "--seconds", "0", "--json")
+    assert len(json.loads(text)["samples"]) == 2
+    assert run("watch", "--record", "/nowhere/x")[0] == 2
+
+
+def test_key_needs_a_place_that_lasts(
+    run: Run, twinrig_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    run("profiles", "new", "P")
+    monkeypatch.setattr("sys.stdin", io.StringIO("my-secret-key\n"))
+    code, text = run("profiles", "key", "p")
+    assert code == 3
+    assert "--in-file" in text
+    assert as_json(run, "profiles", "show", "p")[1]["network"]["key_name"] == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO("my-secret-key\n"))
+    code, text = run("profiles", "key", "p", "--in-file")
+    assert code == 0
+    assert "my-secret-key" not in text
+    secrets = twinrig_home / "config/secrets.json"
+    assert json.loads(secrets.read_text()) == {"p": "my-secret-key"}
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    assert "my-secret-key" not in (twinrig_home / "config/profiles/p.yaml").read_text()
+    assert as_json(run, "profiles", "show", "p")[1]["network"]["key_name"] == "p"
+    assert run("profiles", "key", "p", "--clear")[0] == 0
+    assert json.loads(secrets.read_text()) == {}
+    assert as_json(run, "profiles", "show", "p")[1]["network"]["key_name"] == ""
+
+
+def test_wsl_says_what_to_use_instead(run: Run) -> None:
+    code, text = run("doctor", target="wsl")
+    assert code == 3
+    assert "Windows release" in text
+    assert "--target local" in text
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["nonsense"],
+        ["--target", "moon", "doctor"],
+        ["watch", "--seconds", "-1"],
+        ["fix", "a", "b"],
+        ["profiles", "edit", "p"],
+        ["watch", "--seconds", "nan"],
+    ],
+)
+def test_wrong_usage_is_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def never(_: str) -> object:
+        raise AssertionError("opened")
+
+    assert main(argv, never) == 2  # type: ignore[arg-type]
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_help_and_options_after_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+
+    def opened(target: str) -> object:
+        asked.append(target)
+        raise UsageError(message("stop here"))
+
+    assert main(["--help"], opened) == 0  # type: ignore[arg-type]
+    assert "Exit codes" in capsys.readouterr().out
+    for argv in (["status", "--target", "demo"], ["--target", "demo", "status"], ["status"]):
+        assert main(argv, opened) == 2  # type: ignore[arg-type]
+    assert asked == ["demo", "demo", "auto"]
+
+
+def test_supervise_and_demo_server_get_the_process() -> None:
+    calls: list[object] = []
+    keep = {
+        "supervise": lambda t, p: calls.append((t, p)) or 7,
+        "demo_server": lambda c: calls.append(c) or 8,
+    }
+    assert main(["--target", "demo", "supervise", "one"], None, **keep) == 7  # type: ignore[arg-type]
+    assert main(["demo-server", "--config", "f"], None, **keep) == 8  # type: ignore[arg-type]
+    assert calls == [("demo", "one"), "f"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (BrokenPipeError(), 0), (HostError(message("x")), 3)],
+)
+def test_interruptions(error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(_: str) -> object:
+        raise error
+
+    monkeypatch.setattr("twinrig.cli.main._close_output", lambda: None)
+    assert main(["status"], opened) == code  # type: ignore[arg-type]
+
+
+def test_ctrl_c_is_the_way_out_of_watch() -> None:
+    def opened(_: str) -> object:
+        raise KeyboardInterrupt
+
+    assert main(["watch"], opened) == 0  # type: ignore[arg-type]
