@@ -40,14 +40,25 @@ def rig() -> RigWorkbench:
 
 
 @pytest.fixture
+def reported() -> Iterator[list[BaseException]]:
+    """Failures shown to the user; a test that expects one takes it out."""
+    errors: list[BaseException] = []
+    yield errors
+    assert errors == []
+
+
+@pytest.fixture
 def context(
-    qapp: QApplication, rig: RigWorkbench, bridge: Bridge, folders: RigFolders
+    qapp: QApplication,
+    rig: RigWorkbench,
+    bridge: Bridge,
+    folders: RigFolders,
+    reported: list[BaseException],
 ) -> Iterator[PageContext]:
-    """A context whose live data are not started; ``navigated`` and ``reported`` collect calls."""
+    """A context whose live data are not started."""
     texts = Texts()
     settings = PanelSettings(folders.config / "panel.ini")
     live = LiveData(rig, bridge, 1.0)
-    reported: list[BaseException] = []
     yield PageContext(
         workbench=rig,
         bridge=bridge,
@@ -62,4 +73,3 @@ def context(
         apply_language=texts.set_language,
     )
     live.stop()
-    assert reported == []

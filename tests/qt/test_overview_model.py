@@ -61,7 +61,7 @@ def test_details_of_other_states() -> None:
     assert str(state_view(backoff, NOW_S).detail) == "Restarts in 14 s"
     failure = Failure(message("Port 8000 is taken."), message("Choose another."))
     failed = record(ServerState.FAILED, failure=failure)
-    assert str(state_view(failed, NOW_S).detail) == "Port 8000 is taken."
+    assert str(state_view(failed, NOW_S).detail) == "Choose another."
     slow = record(ServerState.DEGRADED, degraded_reason=message("No token for 2 minutes."))
     assert str(state_view(slow, NOW_S).detail) == "No token for 2 minutes."
 

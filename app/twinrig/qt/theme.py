@@ -86,8 +86,8 @@ _LIGHT_ROLES = {
 _DARK_ROLES = {
     QPalette.ColorRole.Window: "#1e2124",
     QPalette.ColorRole.WindowText: "#e8eaed",
-    QPalette.ColorRole.Base: "#26292d",
-    QPalette.ColorRole.AlternateBase: "#2b2f34",
+    QPalette.ColorRole.Base: "#191b1e",
+    QPalette.ColorRole.AlternateBase: "#202327",
     QPalette.ColorRole.Text: "#e8eaed",
     QPalette.ColorRole.Button: "#32363b",
     QPalette.ColorRole.ButtonText: "#e8eaed",

@@ -53,7 +53,7 @@ class OverviewPage(Page):
         self._progress = QProgressBar(self)
         self._button = QPushButton(self)
         self._button.clicked.connect(self._act)
-        self._verdict = StatusBadge(theme, context.icons, 1.0, self)
+        self._verdict = StatusBadge(theme, context.icons, 1.05, self, sentence=True)
         self._no_cards = ToneLabel(theme, "muted", self)
         self._no_cards.setWordWrap(True)
         self._card_row = QHBoxLayout()

@@ -153,7 +153,7 @@ def _phase_text(record: ServerRecord, now_s: float) -> Message | None:
 
 def _detail(record: ServerRecord, now_s: float) -> Message | None:
     if record.state is ServerState.FAILED and record.failure is not None:
-        return record.failure.text
+        return record.failure.next_step  # the verdict tells what happened
     if record.state is ServerState.DEGRADED and record.degraded_reason is not None:
         return record.degraded_reason
     if record.state is ServerState.BACKOFF and record.next_restart_at_s is not None:

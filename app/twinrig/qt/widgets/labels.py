@@ -53,10 +53,19 @@ class Heading(QLabel):
 
 
 class StatusBadge(QWidget):
-    """Icon and word; the icon differs in shape as well as in colour."""
+    """Icon and word; the icon differs in shape as well as in colour.
+
+    A ``sentence`` wraps and is not bold.
+    """
 
     def __init__(
-        self, theme: Theme, icons: Icons, factor: float = 1.0, parent: QWidget | None = None
+        self,
+        theme: Theme,
+        icons: Icons,
+        factor: float = 1.0,
+        parent: QWidget | None = None,
+        *,
+        sentence: bool = False,
     ) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -64,13 +73,15 @@ class StatusBadge(QWidget):
         self._kind, self._icon = "muted", ""
         self._picture = QLabel(self)
         self._word = ToneLabel(theme, "muted", self)
-        self._word.setFont(scaled_font(self, factor, bold=True))
+        self._word.setFont(scaled_font(self, factor, bold=not sentence))
+        self._word.setWordWrap(sentence)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         layout.addWidget(self._picture)
-        layout.addWidget(self._word)
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        layout.addWidget(self._word, 1)
+        if not sentence:
+            self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self._redraw)
         self._redraw()
 

@@ -23,6 +23,7 @@ from twinrig.qt.widgets.ring import Row, SampleRing, nice_maximum
 CAPACITY = 1200
 PIXELS_PER_SLOT = 2
 SUMMARY_EVERY = 5
+BOLD_RATIO = 1.4
 FILL_ALPHA = 24
 FILLED_SERIES = 2
 """More filled areas than that would only be mud, and slow to paint."""
@@ -203,11 +204,12 @@ class LineGraph(QWidget):
         painter = QPainter(lines)
         if clip is not None:
             painter.setClipRect(clip)
-        base = lines.height() if len(self._labels) <= FILLED_SERIES else None
+        few = len(self._labels) <= FILLED_SERIES
+        base, bold = (lines.height() if few else None), few and ratio >= BOLD_RATIO
         for index in range(len(self._labels)):
             colour = self._theme.tokens.series[index % len(self._theme.tokens.series)]
             for run in self._runs(rows, index, lines.size(), _step(ratio)):
-                _draw_run(painter, run, colour, base)
+                _draw_run(painter, run, colour, base, bold=bold)
         painter.end()
 
     def _runs(self, rows: list[Row], index: int, size: QSize, step: int) -> list[list[QPointF]]:
@@ -281,7 +283,9 @@ def _pen(colour: QColor) -> QPen:
     return pen
 
 
-def _draw_run(painter: QPainter, run: list[QPointF], colour: QColor, base: int | None) -> None:
+def _draw_run(
+    painter: QPainter, run: list[QPointF], colour: QColor, base: int | None, *, bold: bool
+) -> None:
     if len(run) == 1:
         painter.setPen(_pen(colour))
         painter.drawPoint(run[0])
@@ -290,7 +294,11 @@ def _draw_run(painter: QPainter, run: list[QPointF], colour: QColor, base: int |
         _fill_below(painter, run, colour, base)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(_pen(colour))
-    painter.drawPolyline(QPolygonF(run))
+    line = QPolygonF(run)
+    painter.drawPolyline(line)
+    if bold:
+        # A second thin line beside it: still far cheaper than one pen that is wider.
+        painter.drawPolyline(line.translated(-0.7, -0.7))
 
 
 def _fill_below(painter: QPainter, run: list[QPointF], colour: QColor, base: int) -> None:
