@@ -25,7 +25,7 @@ __all__ = ["FixOutcome", "FixPreview", "Fixer", "StepPreview"]
 
 LOCK_NAME = "changes"
 _LOCK_WAIT_S = 60.0
-_LOCK_PAUSE_S = 0.05
+_LOCK_PAUSE_S = 0.2
 
 
 class Prover(Protocol):
