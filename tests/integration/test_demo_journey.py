@@ -1,0 +1,251 @@
+"""The main job on the demo rig, through real processes: what a newcomer does, in seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+class Rig:
+    """A home of its own, and the command line run against it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "TWINRIG_HOME": str(home),
+            "LANG": "C.UTF-8",
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        }
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "twinrig", "--target", "demo", *words],
+            env=self.environ,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *words: str, code: int = 0) -> str:
+        process = self.popen(*words)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code, f"{words}: {process.returncode}\n{out}\n{err}"
+        assert err == ""
+        return out
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.run(*words, "--json", code=code))
+
+    def new_profile(self, name: str = "Demo", scale: float = 0.1) -> None:
+        self.run("profiles", "new", name, "--model", "/home/demo/models/Demo-8B-AWQ")
+        self.run(
+            "profiles",
+            "edit",
+            name.lower(),
+            "set",
+            f"network.port={self.port}",
+            f"load_scale={scale}",
+        )
+
+    def status(self) -> dict[str, Any]:
+        return self.json("status", "demo")["status"]
+
+    def processes(self) -> dict[int, str]:
+        """Live processes whose environment names this home, the test's own left out."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                environ = (folder / "environ").read_bytes()
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            mine = f"TWINRIG_HOME={self.home}\0".encode() in environ or str(self.home) in words
+            if mine and state != "Z" and int(folder.name) != os.getpid():
+                found[int(folder.name)] = words
+        return found
+
+    def until(self, condition, limit_s: float = 30.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {limit_s} s: {self.processes()}"
+            time.sleep(0.05)
+
+    def health(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
+            return answer.status
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    rig = Rig(tmp_path / "home")
+    rig.home.mkdir()
+    yield rig
+    for pid in rig.processes():
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_find_fix_prove_undo(rig: Rig) -> None:
+    rig.new_profile()
+    found = [r for r in rig.json("doctor", code=1)["results"] if r["status"] == "fail"]
+    assert [r["check_id"] for r in found] == ["ptrace-scope"]
+    (done,) = rig.json("fix", "sysctl-ptrace-0", "--yes")["fixes"]
+    assert done["proven"]
+    rig.run("doctor")
+    rig.run("undo", done["entry"])
+    rig.json("doctor", code=1)
+
+
+def test_start_watch_stop_leaves_nothing(rig: Rig) -> None:
+    rig.new_profile()
+    assert rig.processes() == {}
+    out = rig.run("start")
+    assert "Loading weights" in out
+    assert f"Base URL: http://127.0.0.1:{rig.port}/v1" in out
+    assert rig.health() == 200
+    seen = rig.status()
+    assert (seen["record"]["state"], seen["supervisor_alive"], seen["answering"]) == (
+        "ready",
+        True,
+        True,
+    )
+    first_pid = seen["record"]["server_pid"]
+    assert "Ready" in rig.run("watch", "--seconds", "1")
+    rig.run("start")
+    assert rig.status()["record"]["server_pid"] == first_pid
+    assert rig.run("stop").splitlines()[-1] == "Stopped"
+    rig.until(lambda: rig.processes() == {}, 5)
+    assert rig.json("status")["status"] is None
+    assert rig.status()["record"]["state"] == "stopped"
+
+
+def test_two_starts_at_once_are_one_server(rig: Rig) -> None:
+    rig.new_profile()
+    starts = [rig.popen("start") for _ in range(3)]
+    for start in starts:
+        out, err = start.communicate(timeout=60)
+        assert (start.returncode, err) == (0, ""), out
+        assert "Ready" in out
+    names = list(rig.processes().values())
+    assert sum("demo-server" in name for name in names) == 1
+    assert sum("supervise demo" in name for name in names) == 1
+    log = (rig.home / "state/demo/servers/demo/supervisor.log").read_text()
+    assert log.count("starting -> loading") == 1
+    rig.run("stop")
+
+
+def test_a_second_profile_is_refused_by_name(rig: Rig) -> None:
+    rig.new_profile()
+    rig.new_profile("Other")
+    rig.run("start", "demo")
+    refused = rig.json("start", "other", code=1)
+    assert "The server of demo is running" in refused["error"]["text"]
+    rig.run("stop")
+
+
+def test_a_killed_supervisor_is_told_and_swept(rig: Rig) -> None:
+    rig.new_profile()
+    rig.run("start")
+    (supervisor,) = (pid for pid, name in rig.processes().items() if "supervise demo" in name)
+    os.kill(supervisor, signal.SIGKILL)
+    rig.until(lambda: supervisor not in rig.processes())
+    seen = rig.json("status", "demo", code=1)["status"]
+    assert (seen["supervisor_alive"], seen["answering"], seen["record"]["state"]) == (
+        False,
+        True,
+        "ready",
+    )
+    assert "still answers" in seen["problem"]
+    rig.run("stop")
+    rig.until(lambda: rig.processes() == {}, 5)
+    assert rig.status()["record"]["state"] == "stopped"
+
+
+def test_a_server_that_cannot_start_says_why(rig: Rig) -> None:
+    rig.new_profile()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", rig.port))
+        taken.listen()
+        out = rig.run("start", code=1)
+    assert str(rig.port) in out
+    assert "Next:" in out
+    failed = rig.json("status", "demo", code=1)["status"]["record"]
+    assert failed["state"] == "failed"
+    assert failed["failure"]["next_step"]
+    rig.until(lambda: rig.processes() == {}, 5)
+    assert "Ready" in rig.run("start")
+    rig.run("stop")
+
+
+def test_up_does_the_whole_job_with_nobody_there(rig: Rig) -> None:
+    rig.new_profile()
+    out = rig.run("up", "--seconds", "3")
+    order = [
+        "Demo rig",
+        "Preflight",
+        "ptrace_scope is 1",
+        "Plan",
+        "Start",
+        "Ready after",
+        "A demo client",
+        "T/s",
+        "Stopped",
+    ]
+    places = [out.find(word) for word in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    live = [line for line in out.splitlines() if line.startswith("[Demo rig]")]
+    assert len(live) >= 3
+    assert any(" 0.0 T/s" not in line and "n/a prompt" not in line for line in live)
+    rig.until(lambda: rig.processes() == {}, 5)
+
+
+def test_up_can_keep_the_server_and_attaches_to_it(rig: Rig) -> None:
+    rig.new_profile()
+    assert "goes on by itself" in rig.run("up", "--seconds", "0", "--keep")
+    assert rig.health() == 200
+    assert "It runs already" in rig.run("up", "--seconds", "0")
+    assert rig.health() == 200
+    rig.run("stop")
+
+
+def test_start_that_is_interrupted_leaves_the_server_loading(rig: Rig) -> None:
+    rig.new_profile(scale=0.5)
+    start = rig.popen("start")
+    rig.until(lambda: any("demo-server" in name for name in rig.processes().values()))
+    start.send_signal(signal.SIGINT)
+    out, err = start.communicate(timeout=20)
+    assert (start.returncode, err) == (130, "")
+    assert "not stopped by this" in out
+    assert "Ready" in rig.run("start")
+    rig.run("stop")
+
+
+def test_a_broken_pipe_is_no_error(rig: Rig) -> None:
+    process = rig.popen("watch", "--seconds", "20")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=20) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
