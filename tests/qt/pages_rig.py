@@ -11,7 +11,22 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qt.panel_rig import NOW_S
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QComboBox,
+    QHeaderView,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QTabBar,
+    QTableView,
+    QTreeView,
+    QWidget,
+)
+
+from qt.panel_rig import NOW_S, RigFolders
 from twinrig import assets
 from twinrig.checks.registry import CHECKS
 from twinrig.domain.errors import ConflictError, HostError
@@ -23,6 +38,12 @@ from twinrig.engines.registry import load_engines
 from twinrig.fixes.registry import load_fixes
 from twinrig.hosts.demo.host import DemoHost
 from twinrig.messages import message
+from twinrig.qt.icons import Icons
+from twinrig.qt.live import LiveData
+from twinrig.qt.pages.base import PageContext
+from twinrig.qt.settings import PanelSettings
+from twinrig.qt.text import Texts
+from twinrig.qt.theme import Theme
 from twinrig.services.controller import ServerStatus
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
@@ -203,3 +224,100 @@ def state_record(
     }
     values.update(changes)
     return ServerRecord(**values)
+
+
+class ScriptedDialogs:
+    """Answers in order; a question nobody expected fails the test."""
+
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, ...]] = []
+
+    def _next(self, *question: str):
+        self.asked.append(question)
+        assert self.answers, f"unexpected question {question}"
+        return self.answers.pop(0)
+
+    def choose(self, parent, title, text, buttons, default):
+        return self._next("choose", title, text, *buttons)
+
+    def ask_text(self, parent, title, label, text):
+        return self._next("ask_text", title, label, text)
+
+    def open_file(self, parent, title, pattern):
+        return self._next("open_file", title)
+
+    def save_file(self, parent, title, name, pattern):
+        return self._next("save_file", title, name)
+
+    def open_folder(self, parent, title, start):
+        return self._next("open_folder", title, start)
+
+    def show_in_desktop(self, folder):
+        return self._next("show_in_desktop", str(folder))
+
+
+def page_context(qapp, bridge, workbench: PageWorkbench, navigated: list[str]) -> PageContext:
+    """A context over ``workbench``; ``navigated`` collects where pages wanted to go."""
+    texts = Texts()
+    config = workbench.root / "config"
+    return PageContext(
+        workbench=workbench,
+        bridge=bridge,
+        texts=texts,
+        theme=Theme(qapp, "light"),
+        icons=Icons(),
+        live=LiveData(workbench, bridge, 1.0),
+        settings=PanelSettings(config / "panel.ini"),
+        navigate=navigated.append,
+        report=_unexpected,
+        folders=RigFolders.below(workbench.root),
+        apply_language=texts.set_language,
+    )
+
+
+def _unexpected(error: BaseException) -> None:
+    raise AssertionError(f"reported: {error!r}")
+
+
+def named(page: QWidget, kind: type, name: str):
+    """The one visible widget of this kind with this accessible name."""
+    found = [
+        w for w in page.findChildren(kind) if w.accessibleName() == name and w.isVisibleTo(page)
+    ]
+    assert len(found) == 1, f"{len(found)} widgets named {name!r}"
+    return found[0]
+
+
+def visible_texts(page: QWidget) -> str:
+    """All texts of labels that can be seen, a line each."""
+    return "\n".join(w.text() for w in page.findChildren(QLabel) if w.isVisibleTo(page))
+
+
+def unnamed(page: QWidget) -> list[str]:
+    """Interactive widgets without an accessible name."""
+    kinds = (QAbstractButton, QLineEdit, QComboBox, QPlainTextEdit, QAbstractItemView, QProgressBar)
+    inner = ("qt_spinbox_lineedit", "qt_scrollarea_viewport", "ScrollLeftButton")
+    return [
+        f"{type(w).__name__} {w.objectName()}"
+        for kind in kinds
+        for w in page.findChildren(kind)
+        if w.isVisibleTo(page)
+        and not w.accessibleName()
+        and not _belongs_to_qt(w)
+        and w.objectName() not in inner
+    ]
+
+
+def _belongs_to_qt(widget: QWidget) -> bool:
+    """Parts that Qt makes itself: headers, tab scrollers, popup lists, clear buttons."""
+    if isinstance(widget, QHeaderView):
+        return True
+    parent = widget.parent()
+    while parent is not None:
+        if isinstance(parent, QTabBar | QLineEdit | QTableView | QTreeView):
+            return True
+        if type(parent).__name__ == "QComboBoxPrivateContainer":
+            return True
+        parent = parent.parent()
+    return False

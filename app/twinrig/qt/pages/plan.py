@@ -317,6 +317,8 @@ class PlanPage(Page):
 
     def save(self) -> None:
         """Save, unless something is faulty: then go to the first faulty field."""
+        for table in (self.env, self.extra):
+            table.commit()
         if self.model is None or self._saving:
             return
         if self._refused(self.faults()):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MAX_LINES = 5000
 MAX_LINE_CHARS = 2000
 CHUNK_BYTES = 262_144
+MAX_CHUNKS = 64
 ReadLog = Callable[[str, int], "LogChunk"]
 """``(file_id, offset) -> LogChunk``; ``("", -1)`` asks for the end of the present file."""
 
@@ -91,26 +92,33 @@ def _bounded(open_line: str) -> str:
     return open_line[: 2 * MAX_LINE_CHARS] + "\r" + open_line.rsplit("\r", 1)[-1][-MAX_LINE_CHARS:]
 
 
-def read_around(read: ReadLog, file_id: str, line_no: int, after: int = 2000) -> LogUpdate | None:
+def read_around(
+    read: ReadLog, file_id: str, line_no: int, before: int = 2000, after: int = 2000
+) -> LogUpdate | None:
     """Lines around ``line_no`` of a file, read from its beginning; None = it is not there.
 
     Reads at most what a rotated log can hold (10 MiB), in chunks.
     """
-    offset, number, kept, rest = 0, 0, list[str](), ""
-    for _ in range(64):
+    kept: list[str] = []
+    offset, first, number, rest = 0, 1, 0, ""
+    for _ in range(MAX_CHUNKS):
         chunk = read(file_id, offset)
         if chunk.file_id != file_id or chunk.offset <= offset:
             break
         offset = chunk.offset
         lines = (rest + chunk.text).split("\n")
         rest = lines.pop()
+        kept += lines
         number += len(lines)
-        kept = (kept + lines)[-MAX_LINES + 1 :]
+        surplus = min(number, line_no) - before - first
+        if surplus > 0:
+            kept, first = kept[surplus:], first + surplus
         if number >= line_no + after:
             break
-    first = number - len(kept) + 1
-    if not first <= line_no <= number + bool(rest):
+    if number < line_no and rest:
+        kept, number = [*kept, rest], number + 1
+    if not first <= line_no <= number:
         return None
     last = min(number, line_no + after)
-    lines_shown = kept[: last - first + 1]
-    return LogUpdate((*(clean_line(line) for line in lines_shown), ""), last + 1, fresh=True)
+    shown = [clean_line(line) for line in kept[: last - first + 1]]
+    return LogUpdate((*shown, ""), last + 1, fresh=True)

@@ -9,7 +9,7 @@ from twinrig.domain.errors import FieldError
 from twinrig.domain.options import Option, OptionGroup, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.messages import Message, message
-from twinrig.qt.viewmodels.values import parse_extra, parse_setting, setting_text
+from twinrig.qt.viewmodels.values import parse_extra, parse_number, parse_setting, setting_text
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def merge_errors(
 
 
 def _port(text: str) -> tuple[int | None, Message | None]:
-    plain = text.strip()
-    if not (plain.isascii() and plain.isdigit()):
+    number = parse_number(text)
+    if not isinstance(number, int):
         return None, message("must be a whole number, not {value}", value=repr(text))
-    return int(plain), None
+    return number, None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QApplication,
     QGroupBox,
     QHeaderView,
     QTableWidget,
@@ -96,6 +97,12 @@ class PairsTable(QGroupBox):
             self._resize()
             self._offer()
             self.edited.emit()
+
+    def commit(self) -> None:
+        """Take over what is being typed, as before saving by keyboard."""
+        focus = QApplication.focusWidget()
+        if focus is not None and focus is not self.table and self.table.isAncestorOf(focus):
+            self.table.setFocus()
 
     def show_faults(self, faults: dict[str, Sequence[Message]]) -> None:
         """Faults by name, each line saying which."""
