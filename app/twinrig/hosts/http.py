@@ -26,10 +26,14 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class HttpxClient:
-    """``domain.ports.HttpClient``. Belongs to one event loop; connections are kept and reused."""
+    """``domain.ports.HttpClient``. Connections are kept and reused within one event loop.
+
+    A command that runs one loop after the other gets new connections in each.
+    """
 
     def __init__(self) -> None:
         self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get(self, url: str, *, timeout_s: float, token: str | None = None) -> HttpResponse:
         """GET the whole body. ``timeout_s`` bounds the whole exchange, slow bodies included."""
@@ -71,6 +75,8 @@ class HttpxClient:
     async def close(self) -> None:
         """Close all connections; safe to call twice, and the client may be used again after."""
         clients, self._clients = list(self._clients.values()), {}
+        if self._loop is not asyncio.get_running_loop():
+            return  # their loop is gone, and with it their connections
         for client in clients:
             await client.aclose()
 
@@ -96,6 +102,9 @@ class HttpxClient:
     def _client(self, url: str) -> httpx.AsyncClient:
         import httpx
 
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._clients, self._loop = {}, loop
         loopback = is_loopback(url)
         if loopback not in self._clients:
             self._clients[loopback] = httpx.AsyncClient(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.server
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -283,6 +285,27 @@ async def test_close_twice_and_use_again(server) -> None:
     await client.close()
     assert (await client.get(server.url, timeout_s=5)).status == 200
     await client.close()
+
+
+def test_one_client_in_two_loops_one_after_the_other() -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as plain:
+        thread = threading.Thread(target=plain.serve_forever, daemon=True)
+        thread.start()
+        client = HttpxClient()
+        url = f"http://127.0.0.1:{plain.server_port}/"
+        bodies = [asyncio.run(client.get(url, timeout_s=5)).body for _ in range(2)]
+        asyncio.run(client.close())
+        plain.shutdown()
+        thread.join(5)
+    assert bodies == [b"ok", b"ok"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class DemoServer:
             family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             listener = socket.socket(family, kind)
         except OSError as error:
-            self._log.error(f"OSError: [Errno {error.errno}] {error.strerror}: {host}:{port}")
+            self._log_bind_error(error)
             return None
         try:
             if sys.platform != "win32":
@@ -98,9 +98,16 @@ class DemoServer:
             listener.setblocking(False)
         except OSError as error:
             listener.close()
-            self._log.error(f"OSError: [Errno {error.errno}] {error.strerror}: {host}:{port}")
+            self._log_bind_error(error)
             return None
         return listener
+
+    def _log_bind_error(self, error: OSError) -> None:
+        # Windows words it in the user's language; the log keeps to one form.
+        taken = error.errno == errno.EADDRINUSE
+        reason = "Address already in use" if taken else error.strerror
+        place = f"{self._config.host}:{self._config.port}"
+        self._log.error(f"OSError: [Errno {error.errno}] {reason}: {place}")
 
     async def _load_and_serve(self, listener: socket.socket) -> int:
         load = asyncio.create_task(Loader(self._config, self._log, self._rig).load())

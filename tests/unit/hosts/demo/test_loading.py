@@ -8,6 +8,8 @@ import re
 import pytest
 
 from twinrig.assets import read_text
+from twinrig.diagnosis.explain import explain_exit
+from twinrig.diagnosis.rules import load_rules
 from twinrig.domain.server import Phase
 from twinrig.engines.registry import load_engines
 from twinrig.hosts.demo.config import DemoConfig, parse_config
@@ -164,3 +166,23 @@ def test_a_log_without_a_reader_stops_nothing(monkeypatch) -> None:
     DemoLog().phase(Phase.IMPORT, "x")
     monkeypatch.setattr("sys.stdout", None)
     DemoLog().error("x")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fault": "oom"},
+        {"context_length": 65536},
+        {"context_length": 200_000},
+        {"gpu_memory_utilization": 0.95},
+        {"gpu_memory_utilization": 0.5},
+        {"model_path": "/home/demo/models/Missing"},
+    ],
+)
+async def test_faults_speak_the_words_that_diagnosis_knows(changes) -> None:
+    text, load = await fault_of(**changes)
+    DemoLog(load.lines.append).error(text)
+    rules = load_rules(read_text("rules/vllm.yaml"), "rules/vllm.yaml")
+    failure = explain_exit(load.lines, "exit code 1", rules)
+    assert failure.finding_id != ""
+    assert failure.root_cause_line == load.lines[-1]
