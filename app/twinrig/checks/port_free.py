@@ -70,7 +70,9 @@ def _taken(port: int, holders: tuple[Holder, ...], output: ProbeOutput) -> Check
             program=first.command or "?",
         )
     else:
-        text = message("Port {port} is in use by a process of another user.", port=port)
+        text = message(
+            "Port {port} is in use by a process that cannot be seen from here.", port=port
+        )
     fixes = ("stop-old-server", "cfg-change-port") if holders else ("cfg-change-port",)
     return failed(
         ID,

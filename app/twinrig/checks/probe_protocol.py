@@ -43,7 +43,8 @@ def request_for(
 
 def build_script(text: str, request: ProbeRequest) -> Script:
     """The call: ``text`` is ``resources/probes/linux.sh``, the values travel as arguments."""
-    return Script(PROBE_SCRIPT, text, request.to_args())
+    # A checkout on Windows may have turned the line ends.
+    return Script(PROBE_SCRIPT, text.replace("\r\n", "\n"), request.to_args())
 
 
 def read_answer(request: ProbeRequest, result: CommandResult) -> Mapping[str, ProbeOutput]:

@@ -22,7 +22,7 @@ from twinrig.checks.judging import (
 )
 from twinrig.checks.model_facts import ModelAnswer, parse_model
 from twinrig.checks.profile_facts import rank_count
-from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Severity
+from twinrig.domain.checks import Check, CheckResult, Evidence, Facts, Finding, Severity
 from twinrig.messages import N_, message
 
 ID = "ram-size"
@@ -64,6 +64,12 @@ def judge(facts: Facts) -> CheckResult:
             ),
             *evidence,
         )
+    return _short(facts, needed, total, free, evidence)
+
+
+def _short(
+    facts: Facts, needed: int, total: int, free: int, evidence: tuple[Evidence, ...]
+) -> CheckResult:
     params = (
         ("needed_gib", gib(needed)),
         ("total_gib", gib(total)),

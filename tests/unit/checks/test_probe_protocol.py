@@ -65,3 +65,9 @@ def test_undecodable_bytes_are_shown_not_fatal() -> None:
     result = CommandResult(("bash",), 0, data, b"", 0.1)
 
     assert read_answer(request, result)["gpu"].stdout == "\ufffd\ufffd\n"
+
+
+def test_windows_line_ends_of_a_checkout_do_not_reach_bash() -> None:
+    script = build_script("a\r\nb\n", request_for(None, ("gpu",), nonce=NONCE))
+
+    assert script.text == "a\nb\n"
