@@ -1,10 +1,11 @@
 """From a valid profile to exact files, argv and environment: ``vllm serve --config FILE``.
 
 vLLM turns the file into command-line words: ``true`` into ``--key``, a list into several words,
-anything else into ``--key TEXT``. Three quirks of released versions, read in their loaders:
-``false`` does nothing before 0.32 (so a switch that is on by default needs ``no-KEY: true``
-there), a nested map is only understood from 0.19 (so JSON goes in as text), and an unquoted
-``no`` or ``1e5`` would change its meaning (so every text is quoted).
+anything else into ``--key TEXT``. Three quirks of released versions: ``false`` does nothing, in
+0.32 neither although its loader has code for it (as run: the outer parser does not know the
+switch), so what is on by default needs ``no-KEY: true``; a nested map is only understood from
+0.19, so JSON goes in as text; an unquoted ``no`` or ``1e5`` would change its meaning, so every
+text is quoted.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ def config_text(profile: Profile, table: Mapping[str, Option], version: str) -> 
     for option in table.values():
         value = profile.settings.get(option.id)
         if value is not None:
-            values.update(_entry(option, value, version))
+            values.update(_entry(option, value))
     for key, value in sorted(profile.extra.items()):
-        values[key] = list(value) if isinstance(value, tuple) else value
+        values.update(_extra(key, value))
     head = "# Written by Twinrig for each start; edit the profile instead.\n"
     return head + yaml.dump(
         values, Dumper=_QuotingDumper, sort_keys=False, allow_unicode=True, width=2**20
@@ -117,21 +118,24 @@ def _quiet_access_log(profile: Profile, version: str) -> dict[str, object]:
     return {"disable-uvicorn-access-log": True}
 
 
-def _entry(option: Option, value: SettingValue, version: str) -> dict[str, object]:
+def _entry(option: Option, value: SettingValue) -> dict[str, object]:
     key = option.engine_key
     if option.kind is OptionKind.JSON:
         return {key: json.dumps(json.loads(str(value)), ensure_ascii=False)}
     if isinstance(value, tuple):
         return {key: list(value)}
-    if value is False and option.id in _ON_BY_DEFAULT and not _knows_false(version):
-        return {f"no-{key}": True}
+    if value is False:
+        return {f"no-{key}": True} if option.id in _ON_BY_DEFAULT else {}
     if option.kind is OptionKind.FLOAT and not isinstance(value, (bool, str)):
         return {key: float(value)}
     return {key: value}
 
 
-def _knows_false(version: str) -> bool:
-    return in_range(version, ">=0.32", unknown=True)
+def _extra(key: str, value: SettingValue) -> dict[str, object]:
+    """Nothing is known of an extra option, so "off" is always said."""
+    if value is False:
+        return {f"no-{key}": True}
+    return {key: list(value) if isinstance(value, tuple) else value}
 
 
 class _QuotingDumper(yaml.SafeDumper):

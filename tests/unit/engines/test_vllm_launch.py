@@ -164,15 +164,35 @@ def test_statistics_stay_on_and_polling_stays_out_of_the_log(
         assert "disable-log-stats" not in config
 
 
+@pytest.mark.parametrize("version", ["0.11.0", "0.30.0", "0.32.0", "0.33.0"])
 def test_switching_off_works_in_every_version(
+    engine: VllmEngine, make_profile: Make, make_context: MakeContext, version: str
+) -> None:
+    off = {"enable_prefix_caching": False, "enable_chunked_prefill": False}
+    (spec,) = engine.render(make_profile(settings=off), make_context(version))
+    config = yaml.safe_load(spec.files[0].content)
+    assert config["no-enable-prefix-caching"] is True
+    assert config["no-enable-chunked-prefill"] is True
+    assert False not in config.values(), "vLLM ignores false"
+
+
+def test_off_is_the_default_of_other_switches(
     engine: VllmEngine, make_profile: Make, make_context: MakeContext
 ) -> None:
-    profile = make_profile(settings={"enable_prefix_caching": False})
-    (new,) = engine.render(profile, make_context("0.32.0"))
-    assert yaml.safe_load(new.files[0].content)["enable-prefix-caching"] is False
-    (old,) = engine.render(profile, make_context("0.30.0"))
-    assert yaml.safe_load(old.files[0].content)["no-enable-prefix-caching"] is True
-    assert "enable-prefix-caching" not in yaml.safe_load(old.files[0].content)
+    (spec,) = engine.render(make_profile(settings={"enforce_eager": False}), make_context())
+    assert "eager" not in spec.files[0].content
+    (spec,) = engine.render(make_profile(settings={"enforce_eager": True}), make_context())
+    assert yaml.safe_load(spec.files[0].content)["enforce-eager"] is True
+
+
+def test_an_extra_switch_can_be_off(
+    engine: VllmEngine, make_profile: Make, make_context: MakeContext
+) -> None:
+    extra = {"enable-x": False, "enable-y": True}
+    (spec,) = engine.render(make_profile(extra=extra), make_context())
+    config = yaml.safe_load(spec.files[0].content)
+    assert config["no-enable-x"] is True and config["enable-y"] is True
+    assert "enable-x" not in config
 
 
 def test_a_longer_farewell_is_waited_for(

@@ -135,4 +135,4 @@ def test_no_line_raises(line: str) -> None:
 
 def test_the_engine_uses_it(engine: VllmEngine) -> None:
     event = engine.phase_of("Application startup complete.")
-    assert event is not None and event.phase is Phase.SERVE
+    assert event is not None and event.phase is Phase.LISTEN
