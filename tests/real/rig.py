@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,29 +78,68 @@ class Rig:
         path = self.home / "state" / "local" / "servers" / profile_id / "state.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
-    def processes_of(self, run_id: str) -> list[str]:
-        """Command lines of live processes that carry the run id, or whose title is vLLM's."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            try:
-                environ = (folder / "environ").read_bytes()
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                state = (
-                    (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
-                )
-            except OSError:
-                continue
-            ours = f"TWINRIG_RUN_ID={run_id}".encode() in environ
-            if state != "Z" and (ours or command.startswith(b"VLLM::")):
-                found.append(command.decode("utf-8", "replace"))
+    def processes_of(self, profile_id: str) -> dict[tuple[int, str], str]:
+        """The server's process and all below it: ``(pid, start time)`` -> command line.
+
+        vLLM's workers retitle themselves over their environment, so ancestry tells, not run id.
+        """
+        table = process_table()
+        found, parents = {}, {self.record(profile_id)["server_pid"]}
+        while parents:
+            below = set()
+            for pid, (parent, started, command) in table.items():
+                if pid in parents:
+                    found[pid, started] = command
+                if parent in parents:
+                    below.add(pid)
+            parents = below
         return found
 
 
+def process_table() -> dict[int, tuple[int, str, str]]:
+    """Live processes: pid -> (parent pid, start time in ticks, command line)."""
+    table = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            command = (
+                (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            )
+            stat = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if stat[0] != "Z":
+            table[int(folder.name)] = (int(stat[1]), stat[19], command.strip())
+    return table
+
+
+def still_alive(processes: Collection[tuple[int, str]]) -> list[str]:
+    """Command lines of those that live, pid reuse excluded by start time."""
+    table = process_table()
+    return [
+        table[pid][2] for pid, started in processes if pid in table and table[pid][1] == started
+    ]
+
+
 def shared_memory() -> set[str]:
-    """Names under ``/dev/shm`` now."""
-    return {path.name for path in Path("/dev/shm").iterdir()}
+    """Paths under ``/dev/shm`` now."""
+    return {str(path) for path in Path("/dev/shm").iterdir()}
+
+
+def shared_memory_of(pids: Iterable[int]) -> set[str]:
+    """Files under ``/dev/shm`` that these processes have mapped."""
+    found = set()
+    for pid in pids:
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
+        except OSError:
+            continue
+        for line in maps.splitlines():
+            path = line.split(maxsplit=5)[-1]
+            if path.startswith("/dev/shm/") and not path.endswith("(deleted)"):
+                found.add(path)
+    return found
 
 
 def wait_until(question: Any, timeout_s: float, what: str) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from real.client import StreamingClient, answers, counter, settle
-from real.rig import Rig, free_port, shared_memory, wait_until
+from real.rig import Rig, free_port, shared_memory, shared_memory_of, still_alive, wait_until
 from twinrig.composition.targets import open_workbench
 from twinrig.hosts.paths import find_paths
 from twinrig.services.workbench import Workbench
@@ -67,7 +67,6 @@ class Journey:
 
     rig: Rig
     port: int
-    shm_before: set[str]
     seen_phases: set[str] = field(default_factory=set)
     terminal: Terminal | None = None
     panel: subprocess.Popen[bytes] | None = None
@@ -79,7 +78,7 @@ class Journey:
 def journey(rig: Rig) -> Iterator[Journey]:
     port = free_port()
     rig.add_profile(PROFILE, port)
-    yield Journey(rig, port, shared_memory())
+    yield Journey(rig, port)
 
 
 def workbench_of(rig: Rig) -> Workbench:
@@ -217,15 +216,17 @@ def test_a_new_panel_finds_state_uptime_and_log_position(journey: Journey) -> No
 
 
 def test_stop_leaves_no_process_and_no_shared_memory(journey: Journey) -> None:
-    run_id = journey.rig.record(PROFILE)["run_id"]
-    assert journey.rig.processes_of(run_id)
+    processes = journey.rig.processes_of(PROFILE)
+    assert any("VLLM::EngineCore" in command for command in processes.values())
+    segments = shared_memory_of(pid for pid, _ in processes)
+    assert segments
     began = time.monotonic()
     done = journey.rig.twinrig("stop", PROFILE)
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_until(lambda: journey.rig.record(PROFILE)["state"] == "stopped", 35, "STOPPED")
     print(f"\nstopped after {time.monotonic() - began:.1f} s")
-    assert journey.rig.processes_of(run_id) == []
-    assert shared_memory() - journey.shm_before == set()
+    assert journey.rig.record(PROFILE)["state"] == "stopped"
+    assert still_alive(processes) == []
+    assert segments & shared_memory() == set()
     assert counter_is_gone(journey.port)
 
 
