@@ -55,8 +55,9 @@ async def test_the_integral_of_the_shown_rates_is_the_servers_own_counter(tmp_pa
 
         seen: list[Snapshot] = []
         async with contextlib.aclosing(view.snapshots()) as snapshots:
-            seen.append(await anext(snapshots))
             before = await counters()
+            while not seen or seen[-1].throughput.requests_running is None:
+                seen.append(await anext(snapshots))  # until the first scrape was in time
             request = asyncio.create_task(
                 http.post_json(
                     f"{server.url}/v1/completions",
