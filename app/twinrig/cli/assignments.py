@@ -10,9 +10,9 @@ from twinrig.domain.errors import FieldError, ProfileError, UsageError
 from twinrig.domain.options import Option, OptionKind, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines.base import Engine
-from twinrig.messages import message
+from twinrig.messages import N_, message
 
-REASON = "set on the command line"
+REASON = N_("set on the command line")
 _PARTS = {
     "engine": ("id", "environment", "version"),
     "model": ("path", "served_name"),

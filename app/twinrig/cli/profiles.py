@@ -11,7 +11,7 @@ from twinrig.cli.assignments import assign
 from twinrig.cli.drafting import draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
 from twinrig.domain.errors import HostError, UsageError
-from twinrig.messages import message
+from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile
 from twinrig.services.workbench import Workbench
 
@@ -172,7 +172,7 @@ async def _key(session: Session, bench: Workbench) -> int:
         after = replace(before, network=replace(before.network, key_name=name))
         bench.profiles.save(after, replaces=before)
     terminal.data({"key_name": name, "place": terminal.text(bench.secrets.place)})
-    terminal.say(message("Stored. Place: {place}", place=message(bench.secrets.place)), "good")
+    terminal.say(message("Stored. Place: {place}", place=Message(bench.secrets.place)), "good")
     if args.generate:
         terminal.say(message("The key, shown this once: {key}", key=value))
     return FINE

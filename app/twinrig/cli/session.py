@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from twinrig.cli.terminal import Terminal
 from twinrig.domain.errors import UsageError
 from twinrig.domain.profile import Profile
-from twinrig.messages import message
+from twinrig.messages import Message, message
 from twinrig.services.workbench import Workbench
 
 FINE, FINDINGS, USAGE, UNKNOWN = 0, 1, 2, 3
@@ -43,7 +43,7 @@ class Session:
 def label_demo(terminal: Terminal, bench: Workbench) -> None:
     """Say that what follows is simulated."""
     terminal.say(
-        message("{label}: simulated cards, nothing here is real.", label=message(bench.label)),
+        message("{label}: simulated cards, nothing here is real.", label=Message(bench.label)),
         "accent",
     )
 

@@ -26,7 +26,7 @@ from twinrig.domain.fixes import FixPlan
 from twinrig.domain.gpu import GpuInfo
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
-from twinrig.messages import message
+from twinrig.messages import Message, message
 from twinrig.services.workbench import Workbench
 
 UNATTENDED_VIEW_S = 20.0
@@ -50,7 +50,7 @@ async def run(session: Session) -> int:
 
 
 async def _look_round(terminal: Terminal, bench: Workbench) -> tuple[GpuInfo, ...]:
-    terminal.say(message("Target: {label}", label=message(bench.label)), "bold")
+    terminal.say(message("Target: {label}", label=Message(bench.label)), "bold")
     try:
         cards = await cards_of(bench)
     except GpuUnavailableError as error:

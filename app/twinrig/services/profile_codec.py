@@ -21,7 +21,7 @@ from twinrig.domain.profile import (
     Network,
     Profile,
 )
-from twinrig.messages import message
+from twinrig.messages import N_, Message, message
 from twinrig.services.yaml_text import read_yaml
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
@@ -159,13 +159,13 @@ class _Reader:
         self._unknown("", top, _TOP)
         version = top.get("schema_version")
         if version != SCHEMA_VERSION or isinstance(version, bool):
-            self._fault("schema_version", "must be {version}", version=SCHEMA_VERSION)
+            self._fault("schema_version", N_("must be {version}"), version=SCHEMA_VERSION)
         engine = self._group("engine", ("id", "environment", "version"), required=True)
         model = self._group("model", ("path", "served_name"), required=True)
         network = self._group("network", ("host", "port", "key_name"))
         port = network.get("port", Network.port)
         if not isinstance(port, int) or isinstance(port, bool):
-            self._fault("network.port", "must be a whole number, not {value}", value=repr(port))
+            self._fault("network.port", N_("must be a whole number, not {value}"), value=repr(port))
             port = Network.port
         return Profile(
             id=self._text("", top, "id"),
@@ -193,13 +193,15 @@ class _Reader:
         )
 
     def _fault(self, path: str, msgid: str, **params: Any) -> None:
-        self.faults.append(FieldError(path, message(msgid, **params)))
+        self.faults.append(FieldError(path, Message(msgid, params)))
 
     def _unknown(self, prefix: str, data: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for name in data:
             if name not in known:
                 path = f"{prefix}.{name}" if prefix else str(name)
-                self._fault(path, "is not a known field; known are {names}", names=", ".join(known))
+                self._fault(
+                    path, N_("is not a known field; known are {names}"), names=", ".join(known)
+                )
 
     def _group(
         self, name: str, known: tuple[str, ...] | None, required: bool = False
@@ -225,11 +227,11 @@ class _Reader:
         path = f"{prefix}.{name}" if prefix else name
         if name not in data:
             if required and (not prefix or data):
-                self._fault(path, "is missing")
+                self._fault(path, N_("is missing"))
             return default
         value = data[name]
         if not isinstance(value, str):
-            self._fault(path, "must be text in quotes, not {value}", value=repr(value)[:80])
+            self._fault(path, N_("must be text in quotes, not {value}"), value=repr(value)[:80])
             return default
         return value
 
@@ -243,7 +245,7 @@ class _Reader:
             else:
                 self._fault(
                     f"{name}.{key}",
-                    "must be text, a number, true, false or a list of texts, not {value}",
+                    N_("must be text, a number, true, false or a list of texts, not {value}"),
                     value=repr(value)[:80],
                 )
         return values
@@ -261,14 +263,14 @@ class _Reader:
                     self._text(path, value, "reason"),
                 )
             else:
-                self._fault(path, "must be text in quotes, not {value}", value=repr(value)[:80])
+                self._fault(path, N_("must be text in quotes, not {value}"), value=repr(value)[:80])
         return entries
 
     def _nodes(self) -> tuple[str, ...]:
         value = self._data.get("nodes", list(Profile.nodes))
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return tuple(value)
-        self._fault("nodes", "must be a list of texts, not {value}", value=repr(value)[:80])
+        self._fault("nodes", N_("must be a list of texts, not {value}"), value=repr(value)[:80])
         return Profile.nodes
 
 
