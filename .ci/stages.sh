@@ -70,7 +70,8 @@ packages() {
     apt-get -q update && apt-get -q install -y --no-install-recommends "${missing[@]}"
 }
 
-newcomer() { python3 installer/start.py test; }
+# A limit for the whole command: a hang inside native code escapes the limit of a single test.
+newcomer() { timeout -k 10 900 python3 installer/start.py test; }
 
 lint() {
     "$python" -m ruff format --check . && "$python" -m ruff check .
@@ -88,12 +89,12 @@ i18n() { "$python" .ci/i18n.py check; }
 wheel() { "$python" .ci/wheel.py; }
 
 # pytest's 5 (no test ran) is a failure here: a marker that selects nothing hides lost tests.
-tests() { "$python" -m pytest -q "$@"; }
+tests() { timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q "$@"; }
 
-xserver() { .ci/xserver "$python" -m pytest -q "$@"; }
+xserver() { timeout -k 10 "${stage_limit:-900}" .ci/xserver "$python" -m pytest -q "$@"; }
 
 real() {
     local environment
     environment=$(.ci/vllm-env) || return 1
-    TWINRIG_REAL_VLLM=$environment "$python" -m pytest -q -s "$@"
+    TWINRIG_REAL_VLLM=$environment timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q -s "$@"
 }

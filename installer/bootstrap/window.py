@@ -106,7 +106,7 @@ class _Loop:
         thread = threading.Thread(target=self._work, args=(work,), daemon=True)
         thread.start()
         self._window.protocol("WM_DELETE_WINDOW", lambda: None)  # a half-made set-up helps nobody
-        self._poll(thread)
+        self._window.after(0, self._poll, thread)  # within the loop: a quit before it is lost
         self._window.mainloop()
         self._window.destroy()
         if self._failure is not None:
