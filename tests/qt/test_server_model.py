@@ -182,6 +182,30 @@ def test_a_failed_start_shows_where_it_stopped():
     assert rows[-1].elapsed_s == 25
 
 
+def test_a_server_that_was_ready_and_stopped_shows_no_failed_step():
+    record = state_record("p", S.STOPPED, phases=LOADING, ready_at_s=NOW_S - 10)
+    rows = phase_rows(record, NOW_S + 1000)
+    assert [r.state for r in rows] == [PhaseState.DONE] * 3
+    assert rows[-1].elapsed_s == 20
+
+
+def test_a_crash_while_serving_does_not_blame_a_step_of_the_start():
+    record = state_record("p", S.FAILED, phases=LOADING, ready_at_s=NOW_S - 10)
+    assert phase_rows(record, NOW_S)[-1].state is PhaseState.DONE
+
+
+def test_a_start_that_was_stopped_by_the_user_is_no_failure():
+    record = state_record("p", S.STOPPED, phases=LOADING, updated_at_s=NOW_S - 5)
+    rows = phase_rows(record, NOW_S + 1000)
+    assert rows[-1].state is PhaseState.ENDED
+    assert rows[-1].elapsed_s == 25
+
+
+def test_ready_of_an_earlier_run_does_not_end_a_step_of_this_one():
+    record = state_record("p", S.LOADING, phases=LOADING, ready_at_s=NOW_S - 5000)
+    assert phase_rows(record, NOW_S)[-1].state is PhaseState.RUNNING
+
+
 def test_serving_is_no_phase_of_the_start():
     serving = (*LOADING, PhaseTime(Phase.SERVE, NOW_S - 5))
     record = state_record("p", S.READY, phases=serving, ready_at_s=NOW_S - 5)

@@ -52,6 +52,7 @@ class PlanPage(Page):
         self._fresh: Profile | None = None
         self._scanned = False
         self._saving = False
+        self._tried = False
         self._build()
         context.settings.current_profile_changed.connect(self._other_chosen)
         self._render()
@@ -201,6 +202,7 @@ class PlanPage(Page):
         version = opened.install.version if opened.install is not None else profile.engine.version
         options = () if engine is None else engine.options(version)
         self._fresh = profile
+        self._tried = False
         self.model = PlanModel(profile, options, opened.base)
         self.head.show_profile(self.model)
         self.head.show_install(opened.install, engine.name if engine else profile.engine.id)
@@ -261,7 +263,10 @@ class PlanPage(Page):
         if self.model is None:
             return {}
         profile, typed = self.model.build()
-        return merge_errors(typed, self.context.workbench.profiles.validate(profile))
+        found = merge_errors(typed, self.context.workbench.profiles.validate(profile))
+        if not self._tried and self.model.base is None and not profile.model.path:
+            found.pop("model.path", None)  # nobody is told off before having chosen
+        return found
 
     def _render(self) -> None:
         expert = self._expert.isChecked()
@@ -283,7 +288,7 @@ class PlanPage(Page):
         self._save_as.setVisible(model is not None and not new)
         self._save_as.setEnabled(not self._saving)
         self._revert.setEnabled(dirty and not self._saving)
-        self._show.setEnabled(model is not None and not faults)
+        self._show.setEnabled(bool(model and model.profile.model.path) and not faults)
 
     def _render_title(self, dirty: bool) -> None:
         model = self.model
@@ -321,6 +326,7 @@ class PlanPage(Page):
             table.commit()
         if self.model is None or self._saving:
             return
+        self._tried = True
         if self._refused(self.faults()):
             return
         profile, _ = self.model.build()
@@ -359,6 +365,7 @@ class PlanPage(Page):
     def _refused(self, faults: dict[str, Sequence[Message]]) -> bool:
         if not faults:
             return False
+        self._show_faults(faults)
         count = sum(len(found) for found in faults.values())
         self._notice.tell(N_("Not saved. Faults to correct: {count}"), tone="fail", count=count)
         widget = self.head.first_faulty() or self.form.first_faulty()

@@ -25,11 +25,12 @@ CONFIDENCE_WORDS = {
 
 
 class PhaseState(StrEnum):
-    """How a phase of the load stands; STUCK: where the server failed."""
+    """How a phase of the load stands; STUCK: the server failed in it, ENDED: it was stopped."""
 
     DONE = "done"
     RUNNING = "running"
     STUCK = "stuck"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True)
@@ -200,24 +201,28 @@ def _warning(status: ServerStatus, record: ServerRecord, lost: bool, other: str)
 def phase_rows(record: ServerRecord, now_s: float) -> tuple[PhaseRow, ...]:
     """Rows of the load: a phase lasts until the next begins; READY ends the last one."""
     rows = []
-    times = [p for p in record.phases if p.phase not in (Phase.SERVE, Phase.STOP)]
+    times = record.phases
     for i, time in enumerate(times):
-        following = times[i + 1] if i + 1 < len(times) else None
-        rows.append(_phase_row(time, following, record, now_s))
+        if time.phase not in (Phase.SERVE, Phase.STOP):
+            following = times[i + 1] if i + 1 < len(times) else None
+            rows.append(_phase_row(time, following, record, now_s))
     return tuple(rows)
 
 
 def _phase_row(
     time: PhaseTime, following: PhaseTime | None, record: ServerRecord, now_s: float
 ) -> PhaseRow:
+    ready_at_s = record.ready_at_s
     if following is not None:
         state, end = PhaseState.DONE, following.started_at_s
-    elif record.state in ANSWERING_STATES or record.state is ServerState.SLEEPING:
-        state, end = PhaseState.DONE, record.ready_at_s or time.started_at_s
+    elif ready_at_s is not None and ready_at_s >= time.started_at_s:
+        state, end = PhaseState.DONE, ready_at_s
     elif record.state in (ServerState.STARTING, ServerState.LOADING):
         state, end = PhaseState.RUNNING, now_s
-    else:
+    elif record.state in (ServerState.FAILED, ServerState.BACKOFF):
         state, end = PhaseState.STUCK, record.updated_at_s
+    else:
+        state, end = PhaseState.ENDED, record.updated_at_s
     return PhaseRow(
         time.phase, state, max(0.0, end - time.started_at_s), time.expected_s, time.progress
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QHBoxLayout,
     QPlainTextEdit,
     QScrollArea,
     QToolButton,
@@ -49,7 +48,7 @@ class CheckDetail(QScrollArea):
         self._summary = Label(context)
         self._next = Label(context)
         self._fix_note = Label(context, tone="muted")
-        self._fix_row = QHBoxLayout()
+        self._fix_row = QVBoxLayout()
         self._fix_row.setContentsMargins(0, 0, 0, 0)
         self._toggle = QToolButton()
         self._toggle.setCheckable(True)
@@ -120,7 +119,12 @@ class CheckDetail(QScrollArea):
         self._toggle.setArrowType(arrow)
         self._toggle.setVisible(bool(pieces))
         self._evidence.setVisible(bool(pieces) and self._toggle.isChecked())
-        self._evidence.setPlainText("\n\n".join(f"$ {p.source}\n{p.text}".rstrip() for p in pieces))
+        text = "\n\n".join(f"$ {p.source}\n{p.text}".rstrip() for p in pieces)
+        self._evidence.setPlainText(text)
+        lines = max(3, min(MAX_EVIDENCE_LINES, text.count("\n") + 2))
+        spacing = self._evidence.fontMetrics().lineSpacing()
+        margin = round(2 * self._evidence.document().documentMargin())
+        self._evidence.setFixedHeight(lines * spacing + margin + 2 * self._evidence.frameWidth())
 
     def _ask(self, finding: Finding, profile: Profile | None) -> None:
         self._forget_fixes()
@@ -164,9 +168,7 @@ class CheckDetail(QScrollArea):
             button.set_text(text, title=option.title)
             button.clicked.connect(lambda _=False, o=option: self.fix_requested.emit(o))
             button.setEnabled(done)
-            self._fix_row.addWidget(button)
-        if self._options:
-            self._fix_row.addStretch(1)
+            self._fix_row.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
 
     def _clear_buttons(self) -> None:
         while self._fix_row.count():

@@ -21,7 +21,7 @@ from twinrig.domain.profile import Profile
 from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import N_, Message, message
 from twinrig.qt.viewmodels.fixing import BUSY, FixFlow, Stage
-from twinrig.qt.widgets.parts import Button, Label, ToneIcon, mono_font, row
+from twinrig.qt.widgets.parts import Button, Label, ToneIcon, fit_height, mono_font, row
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -207,6 +207,7 @@ class FixDialog(QDialog):
         self._undo.setVisible(flow.can_undo or flow.stage is Stage.UNDOING)
         self._undo.setEnabled(flow.can_undo)
         self._close.setEnabled(flow.stage not in (Stage.APPLYING, Stage.UNDOING))
+        fit_height(self)
 
     def _render_notes(self) -> None:
         shown = self.flow.stage in (Stage.LOADING, Stage.PREVIEW)

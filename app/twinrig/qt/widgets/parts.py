@@ -260,3 +260,18 @@ def row(*items: QWidget | None) -> QHBoxLayout:
         else:
             layout.addWidget(item)
     return layout
+
+
+def fit_height(window: QWidget) -> None:
+    """Make a window tall enough for its wrapped texts, as far as the screen allows.
+
+    Qt's layouts do not count the height of wrapped labels when a window's content changes.
+    """
+    layout = window.layout()
+    if layout is None:
+        return
+    layout.activate()
+    needed = layout.totalHeightForWidth(window.width())
+    room = round(window.screen().availableSize().height() * 0.9)
+    if needed > window.height():
+        window.resize(window.width(), min(needed, room))

@@ -15,11 +15,17 @@ from twinrig.qt.widgets.parts import Label, ToneIcon
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
 
-TONES = {PhaseState.DONE: "ok", PhaseState.RUNNING: "busy", PhaseState.STUCK: "fail"}
+TONES = {
+    PhaseState.DONE: "ok",
+    PhaseState.RUNNING: "busy",
+    PhaseState.STUCK: "fail",
+    PhaseState.ENDED: "muted",
+}
 WORDS = {
     PhaseState.DONE: N_("done"),
     PhaseState.RUNNING: N_("running"),
-    PhaseState.STUCK: N_("stopped here"),
+    PhaseState.STUCK: N_("failed here"),
+    PhaseState.ENDED: N_("stopped here"),
 }
 _PARTS = 1000
 
