@@ -24,6 +24,7 @@ def run(root: str, argv: Sequence[str]) -> int:
         return fault
     environ = child_environment(os.environ)
     if not test:
+        environ.setdefault("TWINRIG_COMMAND", "python3 installer/start.py")
         return become([places.python, "-m", "twinrig", *argv], environ)
     environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     command = [places.python, "-m", "pytest", "-q", "-m", FAST_TESTS, *argv[1:]]

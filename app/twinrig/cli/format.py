@@ -18,8 +18,12 @@ def duration(seconds: float) -> str:
 
 
 def gib(size_bytes: float | None) -> str:
-    """``11.9 GiB``."""
-    return UNKNOWN if size_bytes is None else f"{size_bytes / 2**30:.1f} GiB"
+    """``11.9 GiB``; small amounts as ``24 MiB``."""
+    if size_bytes is None:
+        return UNKNOWN
+    if 0 < size_bytes < 0.1 * 2**30:
+        return f"{max(1, round(size_bytes / 2**20))} MiB"
+    return f"{size_bytes / 2**30:.1f} GiB"
 
 
 def number(value: float | None, unit: str = "", digits: int = 0) -> str:

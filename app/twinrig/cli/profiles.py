@@ -84,8 +84,8 @@ async def _edit(session: Session, bench: Workbench) -> int:
     else:
         bench.profiles.save(after, replaces=before)
         terminal.say(message("Saved the profile {id}.", id=after.id), "good")
-        record = await bench.controller.active_record()
-        if record is not None and record.profile_id == after.id:
+        active = await bench.controller.active()
+        if active is not None and active.profile_id == after.id:
             terminal.say(message("A running server keeps its old settings until a restart."))
     terminal.data(after)
     return FINE

@@ -171,7 +171,8 @@ def _record_rows(terminal: Terminal, record: ServerRecord, now_s: float) -> list
     if record.environment_mismatch:
         names = ", ".join(record.environment_mismatch)
         rows.append((terminal.text(message("Not in effect")), names))
-    rows.append((terminal.text(message("Log")), record.log_path))
+    if record.log_path:
+        rows.append((terminal.text(message("Log")), record.log_path))
     return rows
 
 

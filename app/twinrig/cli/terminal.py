@@ -37,6 +37,7 @@ class Terminal:
         self._out = out if out is not None else sys.stdout
         self._source = source if source is not None else sys.stdin
         self.is_tty = bool(self._out and self._out.isatty()) and not json_mode
+        self._command = environ.get("TWINRIG_COMMAND", "") or "twinrig"
         dumb = environ.get("TERM", "") == "dumb"
         self.colour = self.is_tty and not environ.get("NO_COLOR") and not dumb
         self.moves_cursor = self.is_tty and not dumb
@@ -54,8 +55,9 @@ class Terminal:
         return self.is_tty and bool(self._source and self._source.isatty())
 
     def text(self, msg: Message | str, **params: Any) -> str:
-        """Translated text."""
-        return self.translator.text(msg, **params)
+        """Translated text; commands in it begin as the user has to type them."""
+        text = self.translator.text(msg, **params)
+        return text.replace('"twinrig ', f'"{self._command} ')
 
     def style(self, text: str, name: str) -> str:
         """``text`` in a style, where colours are wanted."""

@@ -37,7 +37,12 @@ def test_bar_stays_in_its_cells() -> None:
 
 
 def test_gib() -> None:
-    assert gib(12 * 2**30) == "12.0 GiB"
+    assert [gib(n) for n in (12 * 2**30, 2**20, 100, 0)] == [
+        "12.0 GiB",
+        "1 MiB",
+        "1 MiB",
+        "0.0 GiB",
+    ]
 
 
 @dataclass

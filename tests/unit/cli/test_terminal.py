@@ -113,3 +113,9 @@ def test_plain_blocks_for_narrow_encodings() -> None:
 def test_a_piped_key_is_its_first_line() -> None:
     term = Terminal(Translator("en"), {}, out=io.StringIO(), source=io.StringIO("secret\nrest\n"))
     assert term.read_secret(message("Key")) == "secret"
+
+
+def test_hints_name_the_command_as_the_user_types_it() -> None:
+    term = terminal(environ={"TWINRIG_COMMAND": "python3 installer/start.py"}, out=io.StringIO())
+    term.next_step(message('See "twinrig status".'))
+    assert written(term) == 'Next: See "python3 installer/start.py status".\n'
