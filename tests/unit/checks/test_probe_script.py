@@ -281,6 +281,21 @@ def test_model_with_shards_links_and_a_cut_file(tmp_path: Path) -> None:
     assert answer.damaged() == ("model-00002-of-00003.safetensors",)
 
 
+def test_links_of_a_download_cache_are_followed(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "abc"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    (blobs / "1").write_text("{}")
+    safetensors(blobs / "2")
+    (snapshot / "config.json").symlink_to("../../blobs/1")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/2")
+    answer = parse_model(ask("model", model_path=str(snapshot))["model"])
+
+    assert answer.sizes["config.json"] == 2
+    assert answer.weights == (("model.safetensors", (blobs / "2").stat().st_size),)
+    assert answer.missing == () and answer.damaged() == ()
+
+
 def test_tiny_file_instead_of_weights_is_damage(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
     (tmp_path / "empty.safetensors").write_text("")

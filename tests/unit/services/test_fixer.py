@@ -497,6 +497,76 @@ async def test_undo_twice_and_of_nothing(rig: Rig) -> None:
         await rig.fixer.undo("nothing")
 
 
+def change_before_write(rig: Rig, content: bytes) -> None:
+    """Somebody writes the file between our last look and our write."""
+    real = rig.host.write_file
+
+    async def late(path: str, data: bytes | None, **options: object) -> None:
+        rig.host.files[path] = content
+        rig.host.write_file = real  # type: ignore[method-assign]
+        await real(path, data, **options)  # type: ignore[arg-type]
+
+    rig.host.write_file = late  # type: ignore[method-assign]
+
+
+async def test_file_that_changes_in_the_last_moment_is_not_overwritten(rig: Rig) -> None:
+    change_before_write(rig, b"somebody else\n")
+
+    with pytest.raises(ConflictError, match="Nothing is left of it"):
+        await rig.fixer.apply(Finding("x"), plan_of(write("/x", "y")), None)
+    assert rig.host.files["/x"] == b"somebody else\n"
+    assert rig.journal.entries()[0].outcome is Outcome.ROLLED_BACK
+
+
+async def test_file_that_changes_in_the_last_moment_of_an_undo_is_kept(rig: Rig) -> None:
+    outcome = await rig.fixer.apply(Finding("x"), plan_of(write("/x", "y")), None)
+    change_before_write(rig, b"somebody else\n")
+
+    with pytest.raises(ConflictError):
+        await rig.fixer.undo(outcome.entry_id)
+    assert rig.host.files["/x"] == b"somebody else\n"
+
+
+async def test_profile_that_changes_in_the_last_moment_is_kept(rig: Rig) -> None:
+    plan = await rig.plan(index=1)
+    other = replace(EXPANDABLE, name="Edited meanwhile")
+    real = rig.store.save
+
+    def late(profile: Profile, *, replaces: Profile | None = None) -> None:
+        rig.store.profiles["qwen"] = other
+        real(profile, replaces=replaces)
+
+    rig.store.save = late  # type: ignore[method-assign]
+    with pytest.raises(ConflictError):
+        await rig.fixer.apply(PTRACE, plan, EXPANDABLE)
+    assert rig.store.profiles["qwen"] == other
+
+
+@pytest.mark.parametrize(
+    ("scope", "finding_id", "proven"),
+    [("2", "pidfd-getfd-denied", False), ("0", "pidfd-getfd-denied", True)],
+)
+async def test_warning_about_the_same_fault_is_no_proof(
+    tmp_path: Path, scope: str, finding_id: str, proven: bool
+) -> None:
+    rig = Rig(tmp_path, profile=profile_with(), scope=scope)
+    outcome = await rig.fixer.apply(Finding(finding_id), plan_of(write("/x", "y")), profile_with())
+
+    assert outcome.proven is proven
+    assert outcome.results[0].status is (Status.PASS if proven else Status.WARN)
+
+
+async def test_warning_about_something_else_does_not_spoil_the_proof(rig: Rig) -> None:
+    slow = ANSWERS["model"].replace("ext2/ext3", "v9fs")
+    rig.host.answers = lambda name: answer(name, slow if name == "model" else ANSWERS[name])
+    outcome = await rig.fixer.apply(
+        Finding("weights-missing"), plan_of(write("/x", "y")), EXPANDABLE
+    )
+
+    assert outcome.results[0].status is Status.WARN
+    assert outcome.proven
+
+
 # --- crashes and concurrency
 
 
