@@ -53,7 +53,7 @@ def panel(
 ) -> Iterator[Panel]:
     texts, theme, icons = Texts(), Theme(qapp, "light"), Icons()
     settings = PanelSettings(folders.config / "panel.ini")
-    window = MainWindow(texts, theme, icons, settings)
+    window = MainWindow(texts, settings)
     qtbot.addWidget(window)
     window.show()
     panel = Panel(

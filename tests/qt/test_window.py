@@ -255,6 +255,6 @@ def test_pages_are_built_when_first_shown(window: MainWindow) -> None:
 def test_geometry_is_remembered(starter: Starter) -> None:
     starter.window.resize(771, 677)
     starter.window.remember_geometry()
-    again = MainWindow(starter.texts, starter.theme, starter.icons, starter.settings)
+    again = MainWindow(starter.texts, starter.settings)
     assert (again.width(), again.height()) == (771, 677)
     again.deleteLater()

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import logging.handlers
-import signal
-import socket
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import (
     QLibraryInfo,
     QLocale,
-    QMessageLogContext,
     QObject,
-    QSocketNotifier,
     QTimer,
-    QtMsgType,
     QTranslator,
     Signal,
-    qInstallMessageHandler,
 )
 from PySide6.QtWidgets import QApplication
 
-from twinrig.qt.icons import Icons
 from twinrig.qt.main_window import MainWindow
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.single_instance import Role, SingleInstance
@@ -45,7 +34,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OpenWorkbench = Callable[[str], "Workbench"]
-LOG_BYTES = 1024 * 1024
 
 
 def run_panel(
@@ -68,17 +56,14 @@ def run_panel(
     application.setApplicationDisplayName("Twinrig")
     application.setDesktopFileName("twinrig")
     application.setQuitOnLastWindowClosed(False)
-    start_log(folders.log)
     instance = SingleInstance(folders.config)
     role = instance.elect()
     if role is not Role.FIRST:
-        _log.info("another panel runs: %s", role.value)
         return 0 if role is Role.SECOND else 1
     starter = Starter(application, open_workbench, target, language, folders)
     instance.show_requested.connect(starter.window.bring_up)
     starter.begin(hidden=hidden)
-    with end_on_signals(starter.end):
-        code = application.exec()
+    code = application.exec()
     instance.close()
     return code
 
@@ -109,9 +94,7 @@ class Starter(QObject):
         self.theme = Theme(application, self.settings.theme)
         self.texts = Texts()
         self.apply_language(language or self.settings.language)
-        self.icons = Icons()
-        application.setWindowIcon(self.icons.coloured("twinrig"))
-        self.window = MainWindow(self.texts, self.theme, self.icons, self.settings)
+        self.window = MainWindow(self.texts, self.settings)
         self.window.on_close = self._close_early
         self.window.welcome.retry.connect(self._open)
         self.window.welcome.demo.connect(self._open_demo)
@@ -120,12 +103,25 @@ class Starter(QObject):
     def begin(self, *, hidden: bool) -> None:
         """Show the window, then load the rest."""
         sys.excepthook = self._excepthook
-        threading.excepthook = lambda args: self._caught.emit(args.exc_value)
         self._application.commitDataRequest.connect(lambda _manager: self.end())
-        if not hidden:
+        if hidden:
+            QTimer.singleShot(0, self._load)
+        else:
+            # What comes after the first paint takes longer than the window itself.
+            self.window.welcome.painted.connect(self._load)
             self.window.show()
-        # After the first paint: what comes now takes longer than the window itself.
-        QTimer.singleShot(0, self._open)
+
+    def _load(self) -> None:
+        """What every run needs, but not before something is on the screen."""
+        import threading
+
+        from twinrig.qt.signals import EndOnSignals
+        from twinrig.qt.start_log import start_log
+
+        start_log(self._folders.log)
+        threading.excepthook = lambda args: self._caught.emit(args.exc_value)
+        EndOnSignals(self.end, self)
+        self._open()
 
     def end(self) -> None:
         """Wind everything down and leave the event loop; a running server is left running."""
@@ -174,8 +170,11 @@ class Starter(QObject):
         self._open()
 
     def _opened(self, workbench: Workbench) -> None:
+        from twinrig.qt.icons import Icons
         from twinrig.qt.panel import Panel
 
+        icons = Icons()
+        self._application.setWindowIcon(icons.coloured("twinrig"))
         bridge = self._bridge
         if bridge is None:
             return
@@ -185,7 +184,7 @@ class Starter(QObject):
             self.window,
             self.texts,
             self.theme,
-            self.icons,
+            icons,
             self.settings,
             self._folders,
             self.apply_language,
@@ -211,56 +210,3 @@ class Starter(QObject):
             self.panel.report(error)
         else:
             self.window.welcome.show_failure(error)
-
-
-def start_log(folder: Path) -> None:
-    """Log to ``panel.log`` (two files of 1 MiB); without a writable folder to nowhere."""
-    handler: logging.Handler = logging.NullHandler()
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.RotatingFileHandler(
-            folder / "panel.log", maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
-        )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    for noisy in ("httpx", "httpcore", "asyncio"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    qInstallMessageHandler(_qt_message)
-
-
-def _qt_message(kind: QtMsgType, _context: QMessageLogContext, text: str) -> None:
-    levels = {QtMsgType.QtDebugMsg: logging.DEBUG, QtMsgType.QtInfoMsg: logging.INFO}
-    logging.getLogger("qt").log(levels.get(kind, logging.WARNING), "%s", text)
-
-
-@contextlib.contextmanager
-def end_on_signals(end: Callable[[], None]):  # noqa: ANN201 - a generator for contextlib
-    """Make Ctrl+C and SIGTERM end the panel in good order (the server is left running).
-
-    Python runs its handlers only between byte codes, of which an idle Qt loop executes none: the
-    wake-up socket makes it execute some.
-    """
-    reader, writer = socket.socketpair()
-    reader.setblocking(False)
-    writer.setblocking(False)
-    notifier = QSocketNotifier(reader.fileno(), QSocketNotifier.Type.Read)
-    notifier.activated.connect(lambda: _swallow(reader))
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    old = {number: signal.signal(number, lambda *_: end()) for number in numbers}
-    old_fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(old_fd)
-        for number, handler in old.items():
-            signal.signal(number, handler)
-        notifier.setEnabled(False)
-        reader.close()
-        writer.close()
-
-
-def _swallow(reader: socket.socket) -> None:
-    with contextlib.suppress(BlockingIOError):
-        reader.recv(64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
-from PySide6.QtSvg import QSvgRenderer
 
 from twinrig import assets
 
@@ -47,6 +46,8 @@ class Icons:
 
     def pixmap(self, name: str, colour: QColor, size: int, ratio: float = 1.0) -> QPixmap:
         """Square pixmap of ``size`` logical pixels."""
+        from PySide6.QtSvg import QSvgRenderer  # late: the first paint needs no icon
+
         pixmap = QPixmap(QSize(round(size * ratio), round(size * ratio)))
         pixmap.fill(Qt.GlobalColor.transparent)
         painter = QPainter(pixmap)

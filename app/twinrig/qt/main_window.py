@@ -17,16 +17,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from twinrig.qt.icons import Icons
-from twinrig.qt.navigation import Navigation
 from twinrig.qt.settings import PanelSettings
-from twinrig.qt.status_strip import StatusStrip
 from twinrig.qt.text import Texts
-from twinrig.qt.theme import Theme
 from twinrig.qt.welcome import WelcomePane
 
 if TYPE_CHECKING:
+    from twinrig.qt.navigation import Navigation
     from twinrig.qt.pages.base import Page, PageContext
+    from twinrig.qt.status_strip import StatusStrip
 
 
 class MainWindow(QMainWindow):
@@ -37,7 +35,7 @@ class MainWindow(QMainWindow):
 
     visibility_changed = Signal(bool)
 
-    def __init__(self, texts: Texts, theme: Theme, icons: Icons, settings: PanelSettings) -> None:
+    def __init__(self, texts: Texts, settings: PanelSettings) -> None:
         super().__init__()
         self._settings = settings
         self._types: dict[str, type[Page]] = {}
@@ -47,33 +45,26 @@ class MainWindow(QMainWindow):
         self.on_close: Callable[[], bool] = lambda: True
         self.pages: dict[str, Page] = {}
         self.current_id = ""
-        self.navigation = Navigation(texts, theme, icons, self)
-        self.navigation.chosen.connect(self._show_page)
-        self.welcome = WelcomePane(texts, theme, icons, self)
+        self.navigation: Navigation | None = None
+        self.strip: StatusStrip | None = None
+        self.welcome = WelcomePane(texts, self)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.welcome)
-        self.strip = StatusStrip(texts, theme, icons, self)
         self.setWindowTitle("Twinrig")
-        self._build()
+        self.setCentralWidget(self._stack)
         self._restore_geometry()
 
-    def _build(self) -> None:
-        centre = QWidget(self)
-        columns = QHBoxLayout()
-        columns.setContentsMargins(6, 6, 6, 0)
-        columns.setSpacing(6)
-        columns.addWidget(self.navigation)
-        columns.addWidget(self._stack, 1)
-        rows = QVBoxLayout(centre)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(0)
-        rows.addLayout(columns, 1)
-        rows.addWidget(self.strip)
-        self.setCentralWidget(centre)
-
-    def set_pages(self, types: tuple[type[Page], ...], context: PageContext) -> None:
+    def set_pages(
+        self,
+        types: tuple[type[Page], ...],
+        context: PageContext,
+        navigation: Navigation,
+        strip: StatusStrip,
+    ) -> None:
         """Offer the pages; the first one is shown. A page is built when it is first shown."""
         self._context = context
+        self.navigation, self.strip = navigation, strip
+        self._lay_out(navigation, strip)
         for each in types:
             self._types[each.page_id] = each
             area = QScrollArea(self)
@@ -83,13 +74,30 @@ class MainWindow(QMainWindow):
             self._areas[each.page_id] = area
             self._stack.addWidget(area)
         self._add_shortcuts()
-        self.navigation.set_pages([(t.page_id, t.title, t.icon) for t in types])
+        navigation.chosen.connect(self._show_page)
+        navigation.set_pages([(t.page_id, t.title, t.icon) for t in types])
         self.navigate(types[0].page_id)
+
+    def _lay_out(self, navigation: Navigation, strip: StatusStrip) -> None:
+        centre = QWidget(self)
+        columns = QHBoxLayout()
+        columns.setContentsMargins(6, 6, 6, 0)
+        columns.setSpacing(6)
+        columns.addWidget(navigation)
+        columns.addWidget(self._stack, 1)
+        rows = QVBoxLayout(centre)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(0)
+        rows.addLayout(columns, 1)
+        rows.addWidget(strip)
+        self.takeCentralWidget()
+        self.setCentralWidget(centre)
 
     def navigate(self, place: str) -> None:
         """Show a page ("server") or a part of it ("server/log")."""
         page_id, _, part = place.partition("/")
-        self.navigation.show_page(page_id)
+        if self.navigation is not None:
+            self.navigation.show_page(page_id)
         if part and page_id in self.pages:
             self.pages[page_id].reveal(part)
 
@@ -131,6 +139,8 @@ class MainWindow(QMainWindow):
             QShortcut(QKeySequence(keys), self).activated.connect(action)
 
     def _step(self, by: int) -> None:
+        if self.navigation is None:
+            return
         rows = self.navigation.count()
         self.navigation.setCurrentRow((self.navigation.currentRow() + by) % max(rows, 1))
 

@@ -22,10 +22,12 @@ from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
 from twinrig.qt.main_window import MainWindow
 from twinrig.qt.meter import MeterWindow
+from twinrig.qt.navigation import Navigation
 from twinrig.qt.notifications import Notices
 from twinrig.qt.pages.base import Page, PageContext
 from twinrig.qt.pages.registry import PAGES
 from twinrig.qt.settings import PanelSettings
+from twinrig.qt.status_strip import StatusStrip
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.tray import Tray
@@ -70,6 +72,7 @@ class Panel(QObject):
         self.actions = ServerActions(workbench, bridge, self)
         self.meter = MeterWindow(texts, theme, icons)
         self.tray = Tray(texts, icons, self)
+        self._strip = StatusStrip(texts, theme, icons, window)
         self._notices = Notices(time.monotonic)
         self.context = PageContext(
             workbench=workbench,
@@ -85,8 +88,8 @@ class Panel(QObject):
             apply_language=apply_language,
         )
         self._wire(bridge)
-        window.strip.set_target(workbench.label, workbench.demo)
-        window.set_pages(pages, self.context)
+        self._strip.set_target(workbench.label, workbench.demo)
+        window.set_pages(pages, self.context, Navigation(texts, theme, icons, window), self._strip)
         window.on_close = self._may_close
         bridge.at_shutdown(workbench.http.close)
 
@@ -129,7 +132,7 @@ class Panel(QObject):
         if answer is QuitAnswer.LEAVE:
             self._finish()
         elif answer is QuitAnswer.STOP:
-            self._window.strip.show_note(N_("Stopping the server before quitting …"))
+            self._strip.show_note(N_("Stopping the server before quitting …"))
             self.actions.stop(record.profile_id, self._finish)
 
     # -- inside --------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ class Panel(QObject):
         self._window.visibility_changed.connect(self._visibility_changed)
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._window.strip.show_snapshot(snapshot)
+        self._strip.show_snapshot(snapshot)
         self.meter.show_snapshot(snapshot)
         self._update_tray()
         notice = self._notices.take(snapshot)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
+import os
 from enum import Enum
 from pathlib import Path
 
@@ -106,5 +106,6 @@ class SingleInstance(QObject):
 
 def instance_name(config: Path) -> str:
     """Name of the local socket: differs by user and by configuration folder."""
-    key = f"{getpass.getuser()}\n{config.absolute()}"
+    user = os.environ.get("USERNAME", "") if os.name == "nt" else str(os.getuid())
+    key = f"{user}\n{config.absolute()}"
     return "twinrig-" + hashlib.sha256(key.encode()).hexdigest()[:20]

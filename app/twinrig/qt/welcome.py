@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from twinrig.messages import N_
-from twinrig.qt.icons import Icons
 from twinrig.qt.text import Texts
-from twinrig.qt.theme import Theme
-from twinrig.qt.widgets.labels import StatusBadge
 
 
 class WelcomePane(QWidget):
-    """``retry`` when the user wants another attempt; ``demo`` when he wants the demo rig."""
+    """``retry`` when the user wants another attempt; ``demo`` when he wants the demo rig.
+
+    ``painted`` fires once, after the first paint. Nothing is imported here that a bare window
+    would not need: this is what is on the screen while the rest loads.
+    """
 
     retry = Signal()
     demo = Signal()
+    painted = Signal()
 
-    def __init__(
-        self, texts: Texts, theme: Theme, icons: Icons, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, texts: Texts, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._badge = StatusBadge(theme, icons, 1.3, self)
+        self._painted = False
+        self._heading = QLabel(self)
         self._texts = texts
         self._reason = QLabel(self)
         self._reason.setWordWrap(True)
@@ -31,7 +33,7 @@ class WelcomePane(QWidget):
         self._rig = self._button(N_("Use the demo rig"), self.demo)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 24, 24, 24)
-        layout.addWidget(self._badge)
+        layout.addWidget(self._heading)
         layout.addWidget(self._reason)
         for button in (self._again, self._rig):
             layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
@@ -40,16 +42,22 @@ class WelcomePane(QWidget):
 
     def show_opening(self) -> None:
         """Still at work."""
-        self._badge.show_status("busy", self._texts.tr(N_("Opening …")))
+        self._heading.setText(self._texts.tr(N_("Opening …")))
         for widget in (self._reason, self._again, self._rig):
             widget.hide()
 
     def show_failure(self, error: BaseException) -> None:
         """Say why, and offer the ways out."""
-        self._badge.show_status("fail", self._texts.tr(N_("Twinrig cannot open this machine")))
+        self._heading.setText(self._texts.tr(N_("Twinrig cannot open this machine")))
         self._reason.setText(self._texts.error(error))
         for widget in (self._reason, self._again, self._rig):
             widget.show()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            QTimer.singleShot(0, self.painted.emit)
 
     def _button(self, text: str, signal: Signal) -> QPushButton:
         button = QPushButton(self)

@@ -58,11 +58,14 @@ class LineGraph(QWidget):
         self._ring = SampleRing(len(self._labels), CAPACITY, interval_s)
         self._top = style.maximum or 10.0
         self._lines: QPixmap | None = None
+        self._frame: QPixmap | None = None
         self._pending_slots = 0
         self._appended = 0
         self.paints = 0
         self.full_redraws = 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        # Paints its whole ground itself, so that nothing below is painted again every second.
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         texts.bind(self, QWidget.setAccessibleName, style.name)
         texts.changed.connect(self._retranslated)
         theme.changed.connect(self._invalidate)
@@ -113,7 +116,7 @@ class LineGraph(QWidget):
         self.paints += 1
         painter = QPainter(self)
         plot = self._plot()
-        self._paint_frame(painter, plot)
+        painter.drawPixmap(0, 0, self._frame_picture(plot))
         self._paint_legend(painter)
         if plot.width() > 4 and plot.height() > 4:
             self._bring_up_to_date(plot)
@@ -137,6 +140,22 @@ class LineGraph(QWidget):
         above = round(metrics.lineSpacing() * 1.6)
         below = round(metrics.lineSpacing() * 1.2)
         return self.rect().adjusted(left, above, -2, -below)
+
+    def _frame_picture(self, plot: QRect) -> QPixmap:
+        """Ground, grid and scale: the same for many readings, so drawn once."""
+        ratio = self.devicePixelRatioF()
+        size = QSize(round(self.width() * ratio), round(self.height() * ratio))
+        frame = self._frame
+        if frame is None or frame.size() != size or frame.devicePixelRatio() != ratio:
+            frame = QPixmap(size)
+            frame.setDevicePixelRatio(ratio)
+            frame.fill(self._theme.tokens.card)
+            painter = QPainter(frame)
+            painter.setFont(self.font())
+            self._paint_frame(painter, plot)
+            painter.end()
+            self._frame = frame
+        return frame
 
     def _paint_frame(self, painter: QPainter, plot: QRect) -> None:
         tokens, metrics = self._theme.tokens, self.fontMetrics()
@@ -247,10 +266,12 @@ class LineGraph(QWidget):
 
     def _invalidate(self) -> None:
         self._lines = None
+        self._frame = None
         self.update()
 
     def _retranslated(self) -> None:
         self.setAccessibleDescription(self.summary())
+        self._frame = None
         self.update()
 
     def _summary_of(self, index: int, rows: list[Row]) -> str:
@@ -303,15 +324,10 @@ def _draw_run(
 
 def _fill_below(painter: QPainter, run: list[QPointF], colour: QColor, base: int) -> None:
     # One upright strip per reading: a single polygon costs ten times as much with noisy data.
-    strips = []
-    for here, following in pairwise(run):
-        left, right = round(here.x()), round(following.x())
-        top = round((here.y() + following.y()) / 2)
-        strips.append(QRect(left, top, right - left, base - top))
     area = QColor(colour)
     area.setAlpha(FILL_ALPHA)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(area)
-    painter.drawRects(strips)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for here, following in pairwise(run):
+        left, right = round(here.x()), round(following.x())
+        top = round((here.y() + following.y()) / 2)
+        painter.fillRect(left, top, right - left, base - top, area)
