@@ -15,7 +15,13 @@ from twinrig.domain.supervision import Failure, PhaseTime
 from twinrig.messages import Translator, message
 from twinrig.qt.viewmodels.changes import ChangeRow, read_changes, undo_text
 from twinrig.qt.viewmodels.profiles import copy_name, profile_rows
-from twinrig.qt.viewmodels.server import PhaseState, phase_rows, remaining_s, server_view
+from twinrig.qt.viewmodels.server import (
+    PhaseState,
+    finding_of,
+    phase_rows,
+    remaining_s,
+    server_view,
+)
 from twinrig.services.controller import ServerStatus
 from twinrig.services.journal import AppliedStep, Journal, JournalEntry, Outcome
 from twinrig.services.profile_store import BrokenProfile, ProfileListing
@@ -61,7 +67,7 @@ def test_a_damaged_record_is_not_called_stopped():
         (S.LOADING, False, True, True),
         (S.READY, False, True, True),
         (S.DEGRADED, False, True, True),
-        (S.BACKOFF, False, True, True),
+        (S.BACKOFF, True, True, True),
         (S.SLEEPING, False, True, True),
         (S.STOPPING, False, False, False),
     ],
@@ -123,6 +129,15 @@ def test_a_failure_is_shown_when_it_failed_not_from_an_earlier_run():
     assert view(S.FAILED, failure=FAILURE).failure == FAILURE
     assert view(S.BACKOFF, failure=FAILURE).failure == FAILURE
     assert view(S.READY, failure=FAILURE).failure is None
+
+
+def test_fixes_are_offered_only_for_a_known_cause_that_has_some():
+    known = replace(FAILURE, params=(("port", "8000"),), fixes=("change-port",))
+    finding = finding_of(known)
+    assert (finding.id, finding.params, finding.fixes) == ("x", known.params, ("change-port",))
+    assert finding_of(FAILURE) is None
+    assert finding_of(replace(known, finding_id="")) is None
+    assert finding_of(None) is None
 
 
 def test_variables_that_did_not_arrive_are_told():

@@ -33,6 +33,8 @@ from twinrig.domain.server import Phase, ServerState
 from twinrig.domain.supervision import Failure, PhaseTime
 from twinrig.messages import message
 from twinrig.qt.pages.server import ServerPage
+from twinrig.qt.viewmodels.fixing import Stage
+from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.parts import Button
 from twinrig.services.journal import JournalEntry, Outcome
 
@@ -340,6 +342,27 @@ def test_a_jump_to_a_line_that_is_far_back_reads_it_from_the_file(qtbot, page, w
     wait_text(qtbot, page, "A guess")
     named(page, Button, "Show in the log").click()
     qtbot.waitUntil(lambda: log.textCursor().block().text() == "line 77 of the log", timeout=5000)
+
+
+def test_the_fixes_of_a_failure_are_looked_at_from_the_server_page(qtbot, page, workbench):
+    profile_id = with_profile(qtbot, page, workbench)
+    failure = Failure(
+        message("Workers cannot share memory."),
+        message("Allow it."),
+        "pidfd-getfd-denied",
+        "high",
+        fixes=("sysctl-ptrace-0",),
+    )
+    workbench.controller.set(state_record(profile_id, S.FAILED, failure=failure), alive=False)
+    wait_text(qtbot, page, "Workers cannot share memory.")
+    named(page, Button, "What can be done…").click()
+    qtbot.waitUntil(lambda: page.findChild(FixDialog) is not None, timeout=5000)
+    dialog = page.findChild(FixDialog)
+    qtbot.waitUntil(lambda: dialog.flow.can_apply, timeout=5000)
+    dialog.apply()
+    qtbot.waitUntil(lambda: page.changes.model.rowCount() == 1, timeout=8000)
+    qtbot.waitUntil(lambda: dialog.flow.stage is Stage.PROVEN, timeout=5000)
+    dialog.reject()
 
 
 def test_an_unknown_cause_claims_no_certainty(qtbot, page, workbench):

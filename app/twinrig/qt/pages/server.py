@@ -43,6 +43,8 @@ class ServerPage(Page):
         self.pane.active_changed.connect(self.panel.set_active)
         self.changes = ChangesView(context)
         self.pane.add_tab(self.changes)
+        self.pane.machine_changed.connect(self.refresh)
+        self.changes.changed.connect(self.panel.reload)
         self.pane.retranslate()
         self._stack = QStackedWidget()
         self._stack.addWidget(self._make_empty())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from twinrig.domain.checks import Finding
 from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, Phase, ServerState
 from twinrig.domain.supervision import Failure, PhaseTime, ServerRecord
 from twinrig.domain.wording import PHASE_WORDS, STATE_WORDS
@@ -15,7 +16,9 @@ from twinrig.messages import Message, message
 if TYPE_CHECKING:
     from twinrig.services.controller import ServerStatus
 
-STALE_AFTER_S = 30.0
+STARTABLE = frozenset({ServerState.STOPPED, ServerState.FAILED, ServerState.BACKOFF})
+"""Start in BACKOFF ends the waiting."""
+
 CONFIDENCE_WORDS = {
     "certain": message("Certain"),
     "high": message("Very likely"),
@@ -31,6 +34,13 @@ class PhaseState(StrEnum):
     RUNNING = "running"
     STUCK = "stuck"
     ENDED = "ended"
+
+
+def finding_of(failure: Failure | None) -> Finding | None:
+    """What fixes are offered for; None where nothing is known to help."""
+    if failure is None or not failure.finding_id or not failure.fixes:
+        return None
+    return Finding(failure.finding_id, tuple(failure.params), fixes=tuple(failure.fixes))
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ def server_view(status: ServerStatus, now_s: float, other: str = "") -> ServerVi
         failure=record.failure if state in (ServerState.FAILED, ServerState.BACKOFF) else None,
         base_url=record.base_url if state in ANSWERING_STATES else "",
         uptime_s=_uptime(record, now_s),
-        can_start=not other and (lost or state in (ServerState.STOPPED, ServerState.FAILED)),
+        can_start=not other and (lost or state in STARTABLE),
         can_stop=(state in ACTIVE_STATES and state is not ServerState.STOPPING) or lost,
         can_restart=not other and state in ACTIVE_STATES and state is not ServerState.STOPPING,
         autostart=status.autostart,

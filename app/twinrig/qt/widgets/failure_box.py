@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from twinrig.domain.supervision import Failure
 from twinrig.messages import N_
-from twinrig.qt.viewmodels.server import CONFIDENCE_WORDS
+from twinrig.qt.viewmodels.server import CONFIDENCE_WORDS, finding_of
 from twinrig.qt.widgets.parts import Button, Label, ToneIcon, mono_font, row
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class FailureBox(QFrame):
-    """Hidden while there is no failure. ``jump_requested`` carries the Failure."""
+    """Hidden while there is no failure. ``jump_requested`` and ``fix_requested`` carry it."""
 
     jump_requested = Signal(object)
+    fix_requested = Signal(object)
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,9 +39,16 @@ class FailureBox(QFrame):
             lambda: self.jump_requested.emit(self._failure),
             icon="log",
         )
+        self._fix = Button(
+            context,
+            N_("What can be done…"),
+            lambda: self.fix_requested.emit(self._failure),
+            icon="fix",
+            tip=N_("Fixes for this cause, each with a preview"),
+        )
         head = row(ToneIcon(context, "fail"), self._cause)
         head.setStretch(1, 1)
-        foot = row(self._confidence, self._jump)
+        foot = row(self._confidence, self._jump, self._fix)
         foot.setStretch(0, 1)
         layout = QVBoxLayout(self)
         layout.addLayout(head)
@@ -60,6 +68,7 @@ class FailureBox(QFrame):
         line = failure.root_cause_line.strip()
         self._line.setText(line if len(line) <= 400 else line[:400] + "…")
         self._line.setVisible(bool(line))
+        self._fix.setVisible(finding_of(failure) is not None)
         self._jump.setVisible(bool(line) or failure.log_line_no is not None)
         word = CONFIDENCE_WORDS.get(failure.confidence)
         self._confidence.setVisible(word is not None)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -19,22 +19,26 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.messages import N_
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.viewmodels.log import CHUNK_BYTES, LogTail, LogUpdate, read_around
 from twinrig.qt.viewmodels.quantities import duration
-from twinrig.qt.viewmodels.runs import log_stream, status_stream
+from twinrig.qt.viewmodels.runs import load_or_none, log_stream, status_stream
 from twinrig.qt.viewmodels.server import (
     NEVER_STARTED,
     PhaseState,
     ServerView,
+    finding_of,
     remaining_s,
     server_view,
 )
 from twinrig.qt.widgets.dialogs import Dialogs
 from twinrig.qt.widgets.failure_box import FailureBox
+from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.log_view import LogView
 from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon, row
 from twinrig.qt.widgets.phase_list import PhaseList
@@ -58,10 +62,12 @@ STATE_TONES = {
 class ServerPane(QWidget):
     """``watch`` attaches to a profile's server, ``unwatch`` lets go; the server never notices.
 
-    ``active_changed`` carries the id of the profile whose server is at work, "" for none.
+    ``active_changed`` carries the id of the profile whose server is at work, "" for none;
+    ``machine_changed`` fires after a fix was applied or taken back.
     """
 
     active_changed = Signal(str)
+    machine_changed = Signal()
 
     def __init__(
         self, context: PageContext, dialogs: Dialogs, parent: QWidget | None = None
@@ -103,6 +109,7 @@ class ServerPane(QWidget):
         self._warning = Notice(context)
         self._failure = FailureBox(context)
         self._failure.jump_requested.connect(self._jump)
+        self._failure.fix_requested.connect(self._look_for_fixes)
         self._progress = QProgressBar()
         self._progress.setTextVisible(False)
         bind(self._progress, QWidget.setAccessibleName, N_("Progress of this step"))
@@ -297,6 +304,24 @@ class ServerPane(QWidget):
             self._notice.tell(N_("This line is not in the log any more."), tone="warn")
         else:
             self.log.show_excerpt(update, number)
+
+    def _look_for_fixes(self, failure: Failure) -> None:
+        work = load_or_none(self._context.workbench, self.profile_id)
+        self._context.bridge.submit(
+            work, self, partial(self._open_fix, failure), self._notice.tell_error
+        )
+
+    def _open_fix(
+        self, failure: Failure, loaded: tuple[Profile | None, TwinrigError | None]
+    ) -> None:
+        finding = finding_of(failure)
+        if finding is None:
+            return
+        titles = {check.id: check.title for check in self._context.workbench.preflight.checks}
+        dialog = FixDialog(self._context, finding, loaded[0], titles, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self.machine_changed)
+        dialog.open()
 
     def _render(self) -> None:
         view = self.view
