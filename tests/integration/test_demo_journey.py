@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import socket
 import subprocess
@@ -249,3 +251,56 @@ def test_a_broken_pipe_is_no_error(rig: Rig) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+class Keyboard:
+    """A person at a terminal: waits for words to appear, then types."""
+
+    def __init__(self, rig: Rig, *words: str) -> None:
+        self._seen = ""
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            environ = {**rig.environ, "TERM": "xterm", "NO_COLOR": "1"}
+            argv = [sys.executable, "-m", "twinrig", "--target", "demo", *words]
+            os.execve(sys.executable, argv, environ)
+
+    def wait_for(self, words: str, limit_s: float = 30.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while words not in self._seen:
+            assert time.monotonic() < deadline, f"{words!r} did not come:\n{self._seen[-2000:]}"
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                self._seen += os.read(self._terminal, 65536).decode("utf-8", "replace")
+        self._seen = self._seen.partition(words)[2]
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def end(self) -> int:
+        """Exit code, once it ended by itself."""
+        while True:
+            try:
+                if not os.read(self._terminal, 65536):
+                    break
+            except OSError:  # the terminal is gone with its last user
+                break
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_up_at_a_terminal_asks_and_ctrl_c_ends_the_view_only(rig: Rig) -> None:
+    rig.new_profile()
+    person = Keyboard(rig, "up")
+    person.wait_for("Apply this fix? [y/N]")
+    person.type("n\n")
+    person.wait_for("Start the server now? [Y/n]")
+    person.type("\n")
+    person.wait_for("Ctrl+C ends the view.")
+    person.type("\x03")
+    person.wait_for("Leave the server running? [Y/n]")
+    person.type("y\n")
+    person.wait_for("goes on by itself")
+    assert person.end() == 0
+    assert rig.health() == 200
+    rig.run("stop")
+    rig.until(lambda: rig.processes() == {}, 5)

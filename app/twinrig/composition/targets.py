@@ -23,7 +23,7 @@ from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
 from twinrig.messages import message
-from twinrig.services.controller import ServerController
+from twinrig.services.controller import SUPERVISOR_OUTPUT, ServerController
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
@@ -153,7 +153,7 @@ def service_manager(target: str, root: Path, environ: Mapping[str, str]) -> Serv
     def command(profile_id: str) -> tuple[str, ...]:
         return (sys.executable, "-m", "twinrig", "--target", target, "supervise", profile_id)
 
-    output = root / "supervisor-output.log"
+    output = root / SUPERVISOR_OUTPUT
     return choose_manager(target, command, FileLock(root), environ, output, SystemClock())
 
 

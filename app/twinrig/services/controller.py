@@ -32,6 +32,7 @@ __all__ = ["LogChunk", "ServerController", "ServerStatus"]
 
 SUPERVISOR_LOCK = "supervisor"
 CONTROL_LOCK = "control"
+SUPERVISOR_OUTPUT = "supervisor-output.log"
 POLL_S = 0.1
 PICKUP_TIMEOUT_S = 60.0
 """A supervisor starts in about a second; a cold disk or a loaded machine takes far longer."""
@@ -334,7 +335,7 @@ class ServerController:
             if self._clock.monotonic() >= deadline:
                 raise HostError(
                     message("The supervisor of {profile} did not start.", profile=profile_id),
-                    self._look_at_log(profile_id),
+                    self._look_at_output(profile_id),
                 )
             await self._clock.sleep(POLL_S)
 
@@ -372,6 +373,15 @@ class ServerController:
             value = None
         self._autostart[profile_id] = (now, value)
         return value
+
+    def _look_at_output(self, profile_id: str) -> Message:
+        """What a supervisor prints before it has a log of its own, where that is a file."""
+        output = self._layout.root / SUPERVISOR_OUTPUT
+        return (
+            message("Look at {path}.", path=str(output))
+            if output.exists()
+            else self._look_at_log(profile_id)
+        )
 
     def _look_at_log(self, profile_id: str) -> Message:
         return message("Look at {path}.", path=str(self._layout.supervisor_log(profile_id)))

@@ -11,7 +11,8 @@ from twinrig.domain.profile import ENV_NAME, PROFILE_ID, Profile
 from twinrig.engines.base import Engine
 from twinrig.messages import Message, message
 
-TARGETS = ("local", "wsl", "demo")
+DEMO = "demo"
+TARGETS = ("local", "wsl", DEMO)
 
 _EXTRA_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SECRET_NAME = re.compile(
@@ -83,6 +84,8 @@ def _identity_faults(profile: Profile) -> Iterator[FieldError]:
                 value=profile.target,
             ),
         )
+    if profile.engine.id == DEMO != profile.target:
+        yield FieldError("engine.id", message("the demo engine runs on the demo rig only"))
     if not profile.model.path.strip():
         yield FieldError("model.path", message("choose a model folder"))
     for path, text in (

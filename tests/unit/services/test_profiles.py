@@ -274,3 +274,10 @@ def test_open_address_needs_a_key(store: ProfileStore) -> None:
     for port in (0, -1, 65536):
         bad = profile(network=Network(port=port))
         assert [e.path for e in store.validate(bad)] == ["network.port"]
+
+
+def test_the_demo_engine_stays_on_the_demo_rig(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path, {"demo": ENGINES["fake"]})
+    stray = profile(engine=EngineRef("demo"))
+    assert [e.path for e in store.validate(stray)] == ["engine.id"]
+    assert store.validate(profile(engine=EngineRef("demo"), target="demo")) == ()
