@@ -45,6 +45,12 @@ def assign(profile: Profile, words: Sequence[str], engine: Engine | None) -> Pro
     return profile
 
 
+def assigned_path(word: str) -> str:
+    """Dotted path of the field that a word sets, as in a FieldError."""
+    key = word.partition("=")[0].strip()
+    return key if "." in key or key in _TOP else f"settings.{key}"
+
+
 class _FaultError(Exception):
     def __init__(self, error: FieldError) -> None:
         super().__init__(error.path)

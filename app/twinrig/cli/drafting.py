@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from twinrig.cli.format import gib
 from twinrig.cli.terminal import Terminal
@@ -43,12 +44,11 @@ async def draft_profile(
     Raises UsageError naming what is missing and how to give it.
     """
     engine_id = engine_id or default_engine(bench)
+    environment = await _absolute(bench, environment)
+    model_path = await _absolute(bench, model_path)
     found = await bench.installs.find(engine_id, environment or "")
     install = found[0] if found else None
-    path = await bench.host.home() if model_path and model_path.startswith("~") else ""
-    if model_path:
-        model_path = path + model_path[1:] if path else model_path
-    else:
+    if not model_path:
         model_path = (await choose_model(terminal, bench)).path
     try:
         cards: Sequence[GpuInfo] = await cards_of(bench)
@@ -63,6 +63,15 @@ async def draft_profile(
         on_wsl=bench.on_wsl,
         install=_install(install, engine_id, environment),
     )
+
+
+async def _absolute(bench: Workbench, path: str | None) -> str | None:
+    """A path as typed in this terminal: ``~`` is the target's home, "here" only this computer's."""
+    if path and (path == "~" or path.startswith("~/")):
+        return await bench.host.home() + path[1:]
+    if path and bench.target == "local":
+        return str(Path(path).absolute())
+    return path
 
 
 def default_engine(bench: Workbench) -> str:

@@ -41,11 +41,14 @@ def main(
         return end.code if isinstance(end.code, int) else USAGE
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, "up"])
-    if args.verb == "supervise" and supervise is not None:
-        return supervise(args.target, args.profile)
+    terminal = Terminal(translator, environ, json_mode=args.json)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
-    terminal = Terminal(translator, environ, json_mode=args.json)
+    if args.verb == "supervise" and supervise is not None:
+        try:
+            return supervise(args.target, args.profile)
+        except TwinrigError as error:
+            return _told(terminal, error)
     session = Session(terminal, args, args.target, open_workbench)
     return _guarded(session)
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from twinrig.cli.assignments import assign
+from twinrig.cli.assignments import assign, assigned_path
 from twinrig.cli.drafting import draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
-from twinrig.domain.errors import HostError, UsageError
+from twinrig.domain.errors import HostError, ProfileError, UsageError
 from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile
 from twinrig.services.workbench import Workbench
@@ -77,7 +77,11 @@ async def _new(session: Session, bench: Workbench) -> int:
 
 async def _edit(session: Session, bench: Workbench) -> int:
     args, terminal = session.args, session.terminal
-    before, _faults = bench.profiles.load_with_faults(args.profile)
+    before, faults = bench.profiles.load_with_faults(args.profile)
+    mended = {assigned_path(word) for word in args.assignments}
+    left = [fault for fault in faults if fault.path not in mended]
+    if left:  # saving would drop what could not be read
+        raise ProfileError(before.id, left)
     after = assign(before, args.assignments, bench.engines.get(before.engine.id))
     if after == before:
         terminal.say(message("Nothing changed."))

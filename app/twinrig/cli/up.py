@@ -21,7 +21,7 @@ from twinrig.cli.session import (
 )
 from twinrig.cli.terminal import Terminal
 from twinrig.domain.checks import CheckResult, Severity, Status
-from twinrig.domain.errors import GpuUnavailableError
+from twinrig.domain.errors import GpuUnavailableError, UsageError
 from twinrig.domain.fixes import FixPlan
 from twinrig.domain.gpu import GpuInfo
 from twinrig.domain.profile import Profile
@@ -36,6 +36,11 @@ LOAD_TIMEOUT_S = 3600.0
 async def run(session: Session) -> int:
     """Exit code 0 when the server was READY (or the user said no), 1 when it failed."""
     terminal = session.terminal
+    if terminal.json_mode:
+        raise UsageError(
+            message('"up" talks to people and prints no JSON.'),
+            message('Use "twinrig doctor", "start", "status" and "watch" with --json.'),
+        )
     async with AsyncExitStack() as stack:
         bench = await stack.enter_async_context(session.bench())
         cards = await _look_round(terminal, bench)

@@ -14,6 +14,11 @@ from twinrig.messages import Message, message
 DEMO = "demo"
 TARGETS = ("local", "wsl", DEMO)
 
+WINDOWS_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{n}{i}" for n in ("com", "lpt") for i in range(1, 10))}
+)
+"""No file can have these names on Windows, whatever its ending."""
+
 _EXTRA_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SECRET_NAME = re.compile(
     r"(^|[_.-])(api_?-?keys?|(hf|hub|access|auth|admin|bearer)_?-?(token|key)s?|token|secret"
@@ -73,6 +78,8 @@ def _identity_faults(profile: Profile) -> Iterator[FieldError]:
                 "must be 1 to 48 small letters, digits or hyphens, not {value}", value=profile.id
             ),
         )
+    elif profile.id in WINDOWS_DEVICES:
+        yield FieldError("id", message("is a name that Windows keeps for itself"))
     if not profile.name.strip() or len(profile.name) > 100 or not profile.name.isprintable():
         yield FieldError("name", message("must be one line of 1 to 100 characters"))
     if profile.target not in TARGETS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
@@ -24,7 +24,7 @@ from twinrig.engines.base import Engine
 from twinrig.files import FileTooLargeError, previous_path, read_small, write_atomic
 from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile, read_profile
-from twinrig.services.profile_rules import converted_settings, profile_faults
+from twinrig.services.profile_rules import WINDOWS_DEVICES, converted_settings, profile_faults
 
 MAX_PROFILE_BYTES = 256 * 1024
 
@@ -286,7 +286,8 @@ def _folder_lock(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(OSError):  # some network file systems know no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -294,11 +295,14 @@ def _folder_lock(folder: Path) -> Iterator[None]:
 
 def _slug(name: str) -> str:
     text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:44].strip("-")
-    return text or "profile"
+    return f"{text}-profile" if text in WINDOWS_DEVICES else text or "profile"
 
 
 def _occupied(path: Path) -> bool:
-    return path.is_symlink() or path.exists()
+    try:
+        return path.is_symlink() or path.exists()
+    except OSError:
+        return True  # it cannot be seen, so it must not be overwritten
 
 
 def _read(path: Path) -> str | None:

@@ -149,6 +149,37 @@ def test_broken_files_are_listed_with_their_faults(run: Run, twinrig_home: Path)
     assert run("profiles", "show", "bad")[0] == 0
 
 
+def test_an_edit_never_drops_what_could_not_be_read(run: Run, twinrig_home: Path) -> None:
+    run("profiles", "new", "P")
+    path = twinrig_home / "config/profiles/p.yaml"
+    text = path.read_text().replace("port: 18080", 'port: "many"') + 'colour: "red"\n'
+    path.write_text(text)
+    code, data = as_json(run, "profiles", "edit", "p", "set", "network.port=18081")
+    assert (code, [f["path"] for f in data["error"]["fields"]]) == (2, ["colour"])
+    assert path.read_text() == text
+    path.write_text(text.replace('colour: "red"\n', ""))
+    assert run("profiles", "edit", "p", "set", "max_num_seqs=2")[0] == 2
+    assert run("profiles", "edit", "p", "set", "network.port=18081")[0] == 0
+
+
+def test_paths_are_those_of_this_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("profiles", "new", "P", "--model", "models/tiny", "--environment", "env", target="local")
+    made = json.loads(run("profiles", "show", "p", "--json", target="local")[1])
+    assert made["model"]["path"] == str(tmp_path / "models/tiny")
+    assert made["engine"]["environment"] == str(tmp_path / "env")
+    run("profiles", "new", "Q", "--model", "~/models/x")
+    assert as_json(run, "profiles", "show", "q")[1]["model"]["path"] == "/home/demo/models/x"
+
+
+def test_up_prints_no_json(run: Run) -> None:
+    code, data = as_json(run, "up")
+    assert code == 2
+    assert "doctor" in data["error"]["next_step"]
+
+
 def test_status_and_stop_of_nothing(run: Run) -> None:
     assert run("status")[0] == 0
     code, text = run("stop")
@@ -254,6 +285,14 @@ def test_supervise_and_demo_server_get_the_process() -> None:
     assert main(["--target", "demo", "supervise", "one"], None, **keep) == 7  # type: ignore[arg-type]
     assert main(["demo-server", "--config", "f"], None, **keep) == 8  # type: ignore[arg-type]
     assert calls == [("demo", "one"), "f"]
+
+
+def test_a_supervisor_that_cannot_begin_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(_target: str, _profile: str) -> int:
+        raise UsageError(message("There is no such thing."))
+
+    assert main(["supervise", "one"], None, supervise=refuse) == 2  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "There is no such thing.\n"
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,8 @@ def test_draft_is_valid_and_its_id_is_free(store: ProfileStore) -> None:
     store.delete(draft.id)
     assert store.free_id("Qwen 3 32b") == "qwen-3-32b-2"
     assert store.free_id("日本語") == "profile"
+    assert store.free_id("Nul") == "nul-profile"
+    assert [e.path for e in store.validate(profile("com1"))] == ["id"]
     assert len(store.free_id("x" * 200)) <= 48
 
 
