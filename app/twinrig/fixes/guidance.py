@@ -9,7 +9,7 @@ import yaml
 
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import Guidance
-from twinrig.messages import Message, message
+from twinrig.messages import Message
 
 # The one in C is ten times faster, and this is read at every start.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -30,7 +30,7 @@ class GuidanceFix:
         return Guidance(
             self.id,
             Message(self.title),
-            tuple(message(sentence) for sentence in self.instructions),
+            tuple(Message(sentence) for sentence in self.instructions),
         )
 
 

@@ -210,7 +210,7 @@ class _Reader:
         if value is None and not required:
             return {}
         if not isinstance(value, dict):
-            self._fault(name, "must be a group of fields, not {value}", value=repr(value)[:80])
+            self._fault(name, N_("must be a group of fields, not {value}"), value=repr(value)[:80])
             return {}
         if known is not None:
             self._unknown(name, value, known)

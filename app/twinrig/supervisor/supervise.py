@@ -71,7 +71,7 @@ async def _supervise_locked(context: Context) -> int:
         )
     except OSError as error:
         context.log.say(f"the state cannot be kept: {error}")
-        print(f"twinrig: the state cannot be kept: {error}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"twinrig: the state cannot be kept: {error}\n")
         return EXIT_COULD_NOT
     if previous.moved_to is not None:
         context.log.say(f"damaged state file kept as {previous.moved_to}")

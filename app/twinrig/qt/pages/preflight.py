@@ -165,7 +165,7 @@ class PreflightPage(Page):
 
     def _about(self) -> str:
         label = self.context.workbench.label
-        machine = self.tr(N_("Machine: {name}"), name=message(label))
+        machine = self.tr(N_("Machine: {name}"), name=Message(label))
         if self._profile is None:
             return machine
         return machine + "\n" + self.tr(N_("Profile: {name}"), name=self._profile.name)

@@ -39,7 +39,7 @@ class ChangeRow:
             return message("Taken back")
         if entry.outcome.value == "applied" and not entry.proven:
             return message("In place, not proven")
-        return message(OUTCOME_WORDS.get(entry.outcome.value, entry.outcome.value))
+        return Message(OUTCOME_WORDS.get(entry.outcome.value, entry.outcome.value))
 
     @property
     def can_undo(self) -> bool:

@@ -129,7 +129,7 @@ def server_view(status: ServerStatus, now_s: float, other: str = "") -> ServerVi
     lost = state in ACTIVE_STATES and not alive
     return ServerView(
         state=state,
-        headline=message(STATE_WORDS[state]),
+        headline=Message(STATE_WORDS[state]),
         detail=_detail(record, now_s),
         phases=phase_rows(record, now_s),
         failure=record.failure if state in (ServerState.FAILED, ServerState.BACKOFF) else None,
