@@ -54,7 +54,7 @@ sys.path.insert(0, sys.argv[2])
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from qt.full_rig import full_workbench
-from qt.panel_rig import RigFolders
+from qt.panel_rig import NOW_S, RigFolders, record, snapshot
 from twinrig.qt.application import Starter
 from twinrig.qt.tray import Tray
 
@@ -66,7 +66,11 @@ def private_mib():
 root = Path(sys.argv[1])
 app = QApplication([])
 app.setQuitOnLastWindowClosed(False)
-workbench = full_workbench(root / "rig")
+
+def idle(n):
+    return snapshot(record(updated_at_s=NOW_S + n), (0, 0), 0.0, 0, NOW_S + n)
+
+workbench = full_workbench(root / "rig", idle)
 workbench.pause_s = 1.0
 import httpx, keyring  # what the real workbench loads too
 starter = Starter(app, lambda target: workbench, "demo", "en", RigFolders.below(root))

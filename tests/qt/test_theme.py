@@ -34,6 +34,7 @@ def test_contrast_is_computed_as_wcag_does() -> None:
 def test_every_token_is_readable_on_window_and_card(dark: bool) -> None:
     tokens, colours = (DARK if dark else LIGHT), palette(dark)
     grounds = [colours.color(QPalette.ColorRole.Window), tokens.card]
+    grounds.append(colours.color(QPalette.ColorRole.Base))
     texts = [tokens.ok, tokens.warn, tokens.fail, tokens.busy, tokens.muted]
     for ground in grounds:
         for colour in [*texts, *tokens.series]:
