@@ -324,9 +324,7 @@ def test_other_engines_can_be_chosen_only_while_new(qtbot, page, workbench):
     opened(qtbot, page)
     engine = page.head.engine
     assert engine.isEnabled()
-    index = engine.findData("vllm")
-    engine.setCurrentIndex(index)
-    engine.activated.emit(index)
+    page.head.engine_chosen.emit("vllm")
     qtbot.waitUntil(lambda: page.model.profile.engine.id == "vllm", timeout=5000)
     assert {o for o in page.form.fields} <= {o.id for o in workbench.engines["vllm"].options()}
     opened(qtbot, page, make_profile(workbench, "P", MODEL))

@@ -239,7 +239,9 @@ def test_broken_files_are_listed_last_and_other_machines_before_them(tmp_path):
     workbench = PageWorkbench(tmp_path)
     make_profile(workbench, "beta")
     make_profile(workbench, "Alpha")
-    foreign = replace(workbench.profiles.load("beta"), id="foreign", name="A", target="wsl")
+    foreign = workbench.profiles.draft(
+        "vllm", name="A", target="wsl", model_path="/m", gpu_count=2, on_wsl=True
+    )
     workbench.profiles.save(foreign)
     workbench.profiles.path("bad").write_text("name: [")
     rows = profile_rows(workbench.profiles.list(), "demo", {"demo": "Demo engine"})

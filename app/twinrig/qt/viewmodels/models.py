@@ -47,9 +47,5 @@ def model_details(model: ModelFolder, translator: Translator) -> str:
 
 
 def engines_for(workbench: Workbench) -> tuple[Engine, ...]:
-    """Engines to choose from: the simulated one belongs to the demo rig alone, and comes first
-    there."""
-    engines = tuple(workbench.engines.values())
-    if workbench.demo:
-        return tuple(sorted(engines, key=lambda engine: engine.id != "demo"))
-    return tuple(engine for engine in engines if engine.id != "demo")
+    """Engines to choose from: the simulated one for the simulated machine, the real ones else."""
+    return tuple(e for e in workbench.engines.values() if (e.id == "demo") == workbench.demo)
