@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 from qt.pages_rig import PageWorkbench, make_profile
 from qt.panel_rig import NOW_S, RigMonitor, busy_picture, record, snapshot
-
 from twinrig.domain.metrics import Snapshot
 
 

@@ -177,6 +177,11 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_numbers() -> None:
     assert [number(v) for v in (0, 7, 7.26, 99.94, 99.96, 123.4)] == [
-        "0", "7", "7.3", "99.9", "100", "123"
+        "0",
+        "7",
+        "7.3",
+        "99.9",
+        "100",
+        "123",
     ]
     assert gib(11.94 * GIB) == "11.9"

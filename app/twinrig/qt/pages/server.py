@@ -94,7 +94,9 @@ class ServerPage(Page):
         layout.addLayout(head)
         layout.addWidget(self._broken_text)
         layout.addWidget(self._broken_next)
-        layout.addLayout(row(self._mend, restore, folder, None))
+        # Two rows: together they would be wider than a small window.
+        layout.addLayout(row(self._mend, folder, None))
+        layout.addLayout(row(restore, None))
         layout.addStretch(1)
         return page
 
