@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinrig.domain.errors import HostError, TwinrigError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import ProcessInfo
@@ -160,18 +162,12 @@ class Keeper:
 
 
 def _gave_up(failure: Failure, count: int) -> Failure:
-    return Failure(
-        message(
-            "Gave up after {count} failures in a row. The last one: {cause}",
-            count=count,
-            cause=failure.text,
-        ),
-        failure.next_step,
-        failure.finding_id,
-        failure.confidence,
-        failure.root_cause_line,
-        failure.log_line_no,
+    text = message(
+        "Gave up after {count} failures in a row. The last one: {cause}",
+        count=count,
+        cause=failure.text,
     )
+    return replace(failure, text=text)
 
 
 def _cannot_end(resisting: tuple[ProcessInfo, ...]) -> Failure:

@@ -22,6 +22,7 @@ from twinrig.supervisor.readiness import Asker, NotReady, until_listening, until
 from twinrig.supervisor.waiting import first
 
 _RUN_ID_VARIABLE = "TWINRIG_RUN_ID"
+_LOAD_PHASES = frozenset(Phase) - {Phase.PROBE, Phase.SERVE, Phase.STOP}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ServerRun:
         self._engine = engine
         self._spec = spec
         self._tracker = PhaseTracker(load_timings(context.layout.timings(context.profile_id)))
-        self._output = RunOutput(context.writer, engine.phase_of, self._heard)
+        self._output = RunOutput(context.writer, engine.phase_of, self._read)
         self._ready_at_s: float | None = None
         self._exit: ExitStatus | None = None
 
@@ -156,6 +157,11 @@ class ServerRun:
     def _begin(self, phase: Phase) -> None:
         self._tracker.begin(phase, self._clock.now())
         self._store.update(phases=self._tracker.phases)
+
+    def _read(self, event: PhaseEvent) -> None:
+        """A phase told by the log. That it serves is believed only after the proof."""
+        if event.phase in _LOAD_PHASES:
+            self._heard(event)
 
     def _heard(self, event: PhaseEvent) -> None:
         before = len(self._tracker.phases)

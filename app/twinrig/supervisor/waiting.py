@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -13,12 +12,10 @@ T = TypeVar("T")
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel and wait until they are gone; their errors are dropped."""
+    """Cancel and wait until they are gone; their errors are dropped, our own cancelling is not."""
     for task in tasks:
         task.cancel()
-    for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await task
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def first(

@@ -76,7 +76,7 @@ class Rig:
 
     def becomes_ready(self, server: FakeServer, output: Callable[[bytes], None]) -> None:
         """A launch that serves at once."""
-        asyncio.get_running_loop().call_soon(output, b"config read\nloading weights\n")
+        asyncio.get_running_loop().call_soon(output, b"config read\nloading weights\nserving\n")
         self.http.health = 200
 
 

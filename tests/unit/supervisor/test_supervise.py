@@ -75,7 +75,7 @@ async def test_a_first_probe_that_times_out_restarts_nothing(rig):
     rig.http.hang = True
     rig.start()
     await rig.until(lambda r: any(p.phase is Phase.PROBE for p in r.phases))
-    await rig.clock.sleep(1000)
+    await rig.clock.sleep(500)
     assert rig.record.state is S.LOADING
     assert len(rig.launcher.servers) == 1
     rig.http.hang = False

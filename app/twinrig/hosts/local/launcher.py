@@ -68,6 +68,7 @@ class LocalServerLauncher:
 
         def ended() -> None:
             watch.cancel()
+            self._note_session(run_id, process.pid)
             self._running.discard(run_id)
 
         return ServerProcess(process, pipe, ended)
@@ -75,6 +76,7 @@ class LocalServerLauncher:
     async def survivors(self, run_id: str) -> tuple[ProcessInfo, ...]:
         """Live processes of the run, the server itself included, in the order of their start."""
         entries = await asyncio.to_thread(self._members, run_id)
+        self._note(run_id, entries)
         if not entries and run_id not in self._running:
             drop_ledger(self._run_folder, run_id)
         self._seen.update({entry.pid: entry.start_ticks for entry in entries})
@@ -108,7 +110,19 @@ class LocalServerLauncher:
         return sorted((table[pid] for pid in pids), key=lambda entry: entry.start_ticks)
 
     async def _note_members(self, run_id: str) -> None:
-        entries = await asyncio.to_thread(self._members, run_id)
+        self._note(run_id, await asyncio.to_thread(self._members, run_id))
+
+    def _note_session(self, run_id: str, session: int) -> None:
+        """To be called the moment the server is gone: who is in its session then is of the run.
+
+        As long as they live the kernel gives the session's number to nobody else.
+        """
+        table = proc_table.read_table().values()
+        known = {entry.pid: entry for entry in self._members(run_id)}
+        known.update({entry.pid: entry for entry in table if entry.session == session})
+        self._note(run_id, list(known.values()))
+
+    def _note(self, run_id: str, entries: Sequence[ProcEntry]) -> None:
         boot_id = proc_table.boot_id()
         before = load_ledger(self._run_folder, run_id, boot_id)
         members = {entry.pid: entry.start_ticks for entry in entries}
