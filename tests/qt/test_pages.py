@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QLineEdit, QPushButton
 
-from qt.panel_rig import NOW_S, loading_record, record, sample, snapshot
+from qt.panel_rig import NOW_S, loading_record, profile, record, sample, snapshot
 from twinrig.domain.errors import ConflictError
 from twinrig.domain.profile import Network, Profile
 from twinrig.domain.server import ServerState
@@ -106,6 +106,7 @@ def test_cards_come_and_go(overview: OverviewPage, qtbot) -> None:
 
 def test_the_button_starts_and_stops(qtbot, overview: OverviewPage, rig, context) -> None:
     context.settings.current_profile = "qwen"
+    qtbot.waitUntil(lambda: overview._actions.profiles != ())
     tell(overview, snapshot(None))
     button(overview, "Start server").click()
     qtbot.waitUntil(lambda: rig.controller.asked == [("start", "qwen")])
@@ -117,9 +118,22 @@ def test_the_button_starts_and_stops(qtbot, overview: OverviewPage, rig, context
     assert not button(overview, "Stop server").isEnabled()
 
 
+def test_start_means_the_first_profile_until_one_is_chosen(qtbot, overview, rig) -> None:
+    rig.stored.append(profile("gemma", "Gemma"))
+    overview.on_shown()
+    qtbot.waitUntil(lambda: len(overview._actions.profiles) == 2)
+    assert overview._actions.chosen("") == "qwen"
+    assert overview._actions.chosen("gemma") == "gemma"
+    assert overview._actions.chosen("deleted meanwhile") == "qwen"
+    tell(overview, snapshot(None))
+    button(overview, "Start server").click()
+    qtbot.waitUntil(lambda: rig.controller.asked == [("start", "qwen")])
+
+
 def test_a_refused_start_is_reported(qtbot, overview: OverviewPage, rig, reported) -> None:
     rig.controller.error = ConflictError(message("Another server runs."))
     overview.context.settings.current_profile = "qwen"
+    qtbot.waitUntil(lambda: overview._actions.profiles != ())
     tell(overview, snapshot(None))
     button(overview, "Start server").click()
     qtbot.waitUntil(lambda: reported != [])
@@ -128,6 +142,7 @@ def test_a_refused_start_is_reported(qtbot, overview: OverviewPage, rig, reporte
 
 
 def test_start_without_a_profile_says_what_to_do(qtbot, overview, rig, reported) -> None:
+    qtbot.waitUntil(lambda: overview._actions.profiles != ())
     rig.stored.clear()
     overview._actions.read_profiles()
     qtbot.waitUntil(lambda: overview._actions.profiles == ())

@@ -35,13 +35,18 @@ class ServerActions(QObject):
         self.busy = False
         self.profiles: tuple[Profile, ...] = ()
 
+    def chosen(self, wanted: str) -> str:
+        """The profile that Start means: ``wanted`` while it exists, else the first; "" = none."""
+        ids = [profile.id for profile in self.profiles]
+        return wanted if wanted in ids else next(iter(ids), "")
+
     def start(self, profile_id: str) -> None:
         """Ask for the server of a profile."""
         if not profile_id:
             self.failed.emit(
                 UsageError(
-                    message("No profile is chosen."),
-                    message("Make one on the Plan page, or choose one on the Server page."),
+                    message("There is no profile to start."),
+                    message("Make one on the Plan page: choose a model and save."),
                 )
             )
             return

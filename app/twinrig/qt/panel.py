@@ -163,9 +163,7 @@ class Panel(QObject):
 
     def _update_tray(self) -> None:
         profiles = [ProfileChoice(p.id, p.name) for p in self.actions.profiles]
-        current = self._settings.current_profile
-        if current not in {p.id for p in profiles} and profiles:
-            current = profiles[0].id
+        current = self.actions.chosen(self._settings.current_profile)
         model = tray_model(
             self.live.latest, profiles, current, self.meter.isVisible(), self._texts.tr
         )

@@ -203,11 +203,12 @@ class OverviewPage(Page):
         if record is not None and record.state in ACTIVE_STATES:
             self._actions.stop(record.profile_id)
         else:
-            self._actions.start(self.context.settings.current_profile)
+            self._actions.start(self._actions.chosen(self.context.settings.current_profile))
 
     # -- hooks ---------------------------------------------------------------------------------
 
     def on_shown(self) -> None:
+        self._actions.read_profiles()
         self._render()
 
     def retranslate(self) -> None:
