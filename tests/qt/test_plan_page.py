@@ -17,6 +17,8 @@ from qt.pages_rig import (
     unnamed,
     visible_texts,
 )
+from twinrig.domain.errors import HostError
+from twinrig.messages import message
 from twinrig.qt.pages.plan import PlanPage
 from twinrig.qt.viewmodels.launching import MASK
 from twinrig.qt.widgets.launch_dialog import LaunchDialog
@@ -104,6 +106,31 @@ def test_saving_without_a_model_names_the_field_and_writes_nothing(qtbot, page, 
     assert "choose a model folder" in visible_texts(page)
     assert "Faults to correct: 1" in visible_texts(page)
     assert workbench.profiles.list().profiles == ()
+
+
+def test_nothing_is_claimed_of_a_folder_that_was_not_found(qtbot, page):
+    opened(qtbot, page)
+    assert "Models found: 2" in visible_texts(page)
+    page.head.picker.set_path("/somewhere/else")
+    assert "Not one of the models found" in visible_texts(page)
+    page.head.picker.set_path(MODEL)
+    assert "Demo-8B-AWQ — 5.7 GiB" in visible_texts(page)
+
+
+def test_a_machine_that_is_silent_is_told_beside_the_model(qtbot, page, workbench, monkeypatch):
+    async def silent():
+        raise HostError(message("WSL does not answer."), message("Start WSL."))
+
+    opened(qtbot, page)
+    monkeypatch.setattr(workbench.models, "scan", silent)
+    page.refresh()
+    qtbot.waitUntil(lambda: "WSL does not answer." in visible_texts(page), timeout=5000)
+    assert named(page, Button, "Look again").isEnabled()
+
+
+def test_a_new_profile_is_not_scolded_before_anything_was_done(qtbot, page):
+    opened(qtbot, page)
+    assert "choose a model folder" not in visible_texts(page)
 
 
 def test_a_name_given_by_hand_is_not_replaced_by_the_models(qtbot, page):

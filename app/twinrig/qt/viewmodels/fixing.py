@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,6 @@ class FixFlow:
     preview: FixPreview | None = None
     outcome: FixOutcome | None = None
     error: TwinrigError | None = None
-    changed_anything: bool = field(default=False)
 
     @property
     def option(self) -> FixPlan | Guidance | None:
@@ -81,7 +80,6 @@ class FixFlow:
     def applied(self, outcome: FixOutcome) -> None:
         """The fix was applied (or not), and what failed before was checked again."""
         self.outcome = outcome
-        self.changed_anything = self.changed_anything or outcome.applied
         if not outcome.applied:
             self.stage = Stage.FAILED
         else:

@@ -30,7 +30,7 @@ class ModelPicker(QWidget):
         self._context = context
         self._dialogs = dialogs
         self._models: tuple[ModelFolder, ...] = ()
-        self._filling = False
+        self._error: Exception | None = None
         self.combo = CalmCombo()
         self.combo.setEditable(True)
         self.combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
@@ -77,6 +77,7 @@ class ModelPicker(QWidget):
     def scan(self) -> None:
         """Look for models; what is typed stays."""
         self._rescan.setEnabled(False)
+        self._note.set_tone("muted")
         self._note.show_text(N_("Looking for models…"))
         self._context.bridge.submit(
             self._context.workbench.models.scan(), self, self._scanned, self._scan_failed
@@ -92,13 +93,14 @@ class ModelPicker(QWidget):
 
     def _scanned(self, models: tuple[ModelFolder, ...]) -> None:
         self._rescan.setEnabled(True)
+        self._error = None
         self._models = tuple(sorted(models, key=lambda m: not m.complete))
         self._fill()
 
     def _scan_failed(self, error: Exception) -> None:
         self._rescan.setEnabled(True)
-        self._note.show_text("")
-        self._note.setText(self._context.texts.error(error))
+        self._error = error
+        self._tell()
 
     def _fill(self) -> None:
         translator = Translator(self._context.texts.language)
@@ -131,6 +133,13 @@ class ModelPicker(QWidget):
             self._note.set_tone("warn" if known.problem is not None else "muted")
             self._note.setText(model_text(known, translator))
             self.combo.setToolTip(model_details(known, translator))
+        elif self._error is not None:
+            self._note.set_tone("warn")
+            self._note.show_text("")
+            self._note.setText(self._context.texts.error(self._error))
+        elif self.path:
+            self._note.set_tone("muted")
+            self._note.show_text(N_("Not one of the models found. Preflight checks this folder."))
         elif not self._models:
             self._note.set_tone("muted")
             self._note.show_text(

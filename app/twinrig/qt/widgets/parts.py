@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtGui import QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSizePolicy,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -230,24 +229,6 @@ def mono_font(widget: QWidget) -> QFont:
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     font.setPointSizeF(widget.font().pointSizeF())
     return font
-
-
-def tinted(widget: QWidget, colour: QColor) -> None:
-    """Give a widget's text a colour and leave the rest of its palette alone."""
-    palette = QPalette()
-    palette.setColor(QPalette.ColorRole.WindowText, colour)
-    palette.setColor(QPalette.ColorRole.Text, colour)
-    widget.setPalette(palette)
-
-
-def column(*widgets: QWidget, margins: bool = False) -> QVBoxLayout:
-    """A vertical layout of these widgets."""
-    layout = QVBoxLayout()
-    if not margins:
-        layout.setContentsMargins(0, 0, 0, 0)
-    for widget in widgets:
-        layout.addWidget(widget)
-    return layout
 
 
 def row(*items: QWidget | None) -> QHBoxLayout:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
@@ -71,7 +70,7 @@ class ProfilePanel(QWidget):
         self.notice = Notice(context)
         self._new = Button(
             context,
-            N_("New profile"),
+            N_("New"),
             lambda: self.edit_requested.emit(""),
             icon="add",
             tip=N_("Choose a model and make a profile for it"),
@@ -336,8 +335,3 @@ class ProfilePanel(QWidget):
 
     def _submit(self, work: Coroutine[Any, Any, Any], on_result: Callable[[Any], object]) -> None:
         self._context.bridge.submit(work, self, on_result, self.notice.tell_error)
-
-
-def folder_of(row: ProfileRow) -> Path | None:
-    """The folder that holds a broken file."""
-    return None if row.path is None else row.path.parent
