@@ -39,9 +39,10 @@ def read_limited(path: Path, limit_bytes: int) -> bytes | None:
         return None
     except OSError as error:
         raise _unreadable(path, error.strerror or "") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _unreadable(path, "not a regular file")
     with os.fdopen(descriptor, "rb") as handle:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unreadable(path, "not a regular file")
         try:
             data = handle.read(limit_bytes + 1)
         except OSError as error:
