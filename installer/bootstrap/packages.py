@@ -153,7 +153,7 @@ class _Meter:
         if found := _COLLECT.match(line):
             self._collected += self._current
             self._current = WEIGHTS.get(_key(found[1]), 1)
-            self.text = f"Getting {found[1]}"
+            self.text = f"Downloading {found[1]}"
         elif found := _DOWNLOAD.match(line):
             self.text = f"Downloading {found[1].split('-')[0]} ({found[2]})"
         elif line.startswith("Installing collected packages"):

@@ -7,6 +7,9 @@ import sys
 import time
 from typing import Protocol, TextIO
 
+STEP = 10.0
+"""Percent between two lines where the line cannot be redrawn."""
+
 
 class Progress(Protocol):
     """Where progress goes. ``percent`` never falls within one set-up."""
@@ -39,6 +42,7 @@ class Terminal:
         self._began = time.monotonic()
         self._percent = 0.0
         self._last = ""
+        self._printed = -STEP
         self._open = False
 
     def show(self, percent: float, text: str) -> None:
@@ -46,10 +50,13 @@ class Terminal:
         self._percent = max(self._percent, min(percent, 100.0))
         if self._live:
             self._redraw(text)
-        elif text != self._last:
+        elif text.split()[:1] != self._last.split()[:1] or (
+            text != self._last and self._percent >= self._printed + STEP
+        ):
+            self._printed = self._percent
             self._stream.write(f"[{self._percent:3.0f}%] {text}\n")
             self._stream.flush()
-        self._last = text
+            self._last = text
 
     def close(self) -> None:
         """End the line."""
