@@ -37,9 +37,9 @@ class Rig:
             "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         }
 
-    def popen(self, *words: str) -> subprocess.Popen[str]:
+    def popen(self, *words: str, target: str = "demo") -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "twinrig", "--target", "demo", *words],
+            [sys.executable, "-m", "twinrig", "--target", target, *words],
             env=self.environ,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -47,8 +47,8 @@ class Rig:
             stderr=subprocess.PIPE,
         )
 
-    def run(self, *words: str, code: int = 0) -> str:
-        process = self.popen(*words)
+    def run(self, *words: str, code: int = 0, target: str = "demo") -> str:
+        process = self.popen(*words, target=target)
         out, err = process.communicate(timeout=60)
         assert process.returncode == code, f"{words}: {process.returncode}\n{out}\n{err}"
         assert err == ""
@@ -251,6 +251,23 @@ def test_a_broken_pipe_is_no_error(rig: Rig) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this computer has a card")
+def test_up_shows_the_demo_rig_where_nothing_is(rig: Rig) -> None:
+    out = rig.run("up", "--seconds", "1", target="auto")
+    order = [
+        "Target: This computer",
+        "There is no NVIDIA card and no server here.",
+        "Demo rig: simulated",
+        "Made the profile",
+        "Ready after",
+        "Stopped",
+    ]
+    places = [out.find(word) for word in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    rig.until(lambda: rig.processes() == {}, 5)
 
 
 class Keyboard:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from twinrig.cli.format import gib
@@ -15,6 +17,8 @@ from twinrig.domain.profile import Profile
 from twinrig.messages import message
 from twinrig.services.models import ModelFolder
 from twinrig.services.workbench import Workbench
+
+_PORTS_TRIED = 50
 
 
 async def cards_of(bench: Workbench) -> tuple[GpuInfo, ...]:
@@ -54,7 +58,7 @@ async def draft_profile(
         cards: Sequence[GpuInfo] = await cards_of(bench)
     except GpuUnavailableError:
         cards = ()
-    return bench.profiles.draft(
+    draft = bench.profiles.draft(
         engine_id,
         name=name or model_path.rstrip("/").rpartition("/")[2] or engine_id,
         target=bench.target,
@@ -63,6 +67,7 @@ async def draft_profile(
         on_wsl=bench.on_wsl,
         install=_install(install, engine_id, environment),
     )
+    return await _with_free_port(terminal, bench, draft)
 
 
 async def _absolute(bench: Workbench, path: str | None) -> str | None:
@@ -70,8 +75,47 @@ async def _absolute(bench: Workbench, path: str | None) -> str | None:
     if path and (path == "~" or path.startswith("~/")):
         return await bench.host.home() + path[1:]
     if path and bench.target == "local":
-        return str(Path(path).absolute())
+        return _from_here(path)
     return path
+
+
+def _from_here(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+async def _with_free_port(terminal: Terminal, bench: Workbench, draft: Profile) -> Profile:
+    """The draft on the next port that nobody uses, told when that is another one.
+
+    The port of the target's own server counts as free: the two never run together.
+    """
+    if bench.target not in ("local", "demo"):
+        return draft
+    record = await bench.controller.active_record()
+    own = record.base_url.rpartition(":")[2] if record is not None else ""
+    wanted = draft.network.port
+    for port in range(wanted, wanted + _PORTS_TRIED):
+        if str(port) == own or not _in_use(port):
+            if port != wanted:
+                terminal.say(
+                    message(
+                        "Port {taken} is in use; the new profile uses {port}.",
+                        taken=wanted,
+                        port=port,
+                    ),
+                    "warn",
+                )
+            return replace(draft, network=replace(draft.network, port=port))
+    return draft  # preflight tells
+
+
+def _in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def default_engine(bench: Workbench) -> str:

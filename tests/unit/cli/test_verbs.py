@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,7 +154,7 @@ def test_broken_files_are_listed_with_their_faults(run: Run, twinrig_home: Path)
 def test_an_edit_never_drops_what_could_not_be_read(run: Run, twinrig_home: Path) -> None:
     run("profiles", "new", "P")
     path = twinrig_home / "config/profiles/p.yaml"
-    text = path.read_text().replace("port: 18080", 'port: "many"') + 'colour: "red"\n'
+    text = re.sub(r"port: \d+", 'port: "many"', path.read_text()) + 'colour: "red"\n'
     path.write_text(text)
     code, data = as_json(run, "profiles", "edit", "p", "set", "network.port=18081")
     assert (code, [f["path"] for f in data["error"]["fields"]]) == (2, ["colour"])
@@ -172,6 +174,20 @@ def test_paths_are_those_of_this_terminal(
     assert made["engine"]["environment"] == str(tmp_path / "env")
     run("profiles", "new", "Q", "--model", "~/models/x")
     assert as_json(run, "profiles", "show", "q")[1]["model"]["path"] == "/home/demo/models/x"
+
+
+def test_a_taken_port_is_told_and_left_to_its_owner(run: Run) -> None:
+    with socket.socket() as owner:
+        owner.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            owner.bind(("127.0.0.1", 18080))
+            owner.listen()
+        except OSError:
+            pass  # somebody else has it: just as good
+        text = run("profiles", "new", "P")[1]
+    port = as_json(run, "profiles", "show", "p")[1]["network"]["port"]
+    assert 18080 < port < 18130
+    assert f"Port 18080 is in use; the new profile uses {port}." in text
 
 
 def test_up_prints_no_json(run: Run) -> None:
