@@ -1,1 +1,1 @@
-"""Pure functions from a model and settings to bytes per GPU."""
+"""How much memory a model needs on each card. Pure functions: configuration in, plan out."""
