@@ -138,18 +138,15 @@ def test_the_monitors_speed_integrates_to_the_servers_own_counter(journey: Journ
 async def _watch(bench: Workbench, clients: list[StreamingClient]) -> tuple[float, list[float]]:
     """Integral of the monitor's generation T/s from before the clients start to after they end."""
     integral, rates = 0.0, []
-    known_at: float | None = None
     began = time.monotonic()
     idle = 0
     async with aclosing(bench.monitor().snapshots()) as snapshots:
         async for snapshot in snapshots:
-            rate = snapshot.throughput.generation_tps
+            rate, interval_s = snapshot.throughput.generation_tps, snapshot.throughput.interval_s
             if rate is not None:
-                assert known_at is not None
-                integral += rate * (snapshot.taken_at_s - known_at)
+                assert interval_s is not None
+                integral += rate * interval_s
                 rates.append(rate)
-            if rate is not None or known_at is None:
-                known_at = snapshot.taken_at_s
             if len(rates) == 2:
                 for client in clients:
                     if client.ident is None:
