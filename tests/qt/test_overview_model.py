@@ -19,7 +19,7 @@ from twinrig.qt.viewmodels.overview import (
     loads,
     state_view,
 )
-from twinrig.qt.viewmodels.quantities import duration, gib, number
+from twinrig.domain.quantities import duration, gib, number
 
 
 def test_every_state_has_a_kind() -> None:
@@ -56,7 +56,7 @@ def test_a_late_phase_never_claims_to_be_done() -> None:
 
 
 def test_details_of_other_states() -> None:
-    assert str(state_view(record(), NOW_S).detail) == "Ready for 1 min 40 s"
+    assert str(state_view(record(), NOW_S).detail) == "Ready for 1 min"
     backoff = record(ServerState.BACKOFF, next_restart_at_s=NOW_S + 14)
     assert str(state_view(backoff, NOW_S).detail) == "Restarts in 14 s"
     failure = Failure(message("Port 8000 is taken."), message("Choose another."))

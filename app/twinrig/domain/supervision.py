@@ -20,6 +20,9 @@ from twinrig.messages import Message, message
 
 RECORD_SCHEMA = 1
 
+HEARTBEAT_LIMIT_S = 30.0
+"""After so long without a heartbeat the supervisor's word counts no more (contract)."""
+
 
 class Desired(StrEnum):
     """What the user wants of a server."""
@@ -58,11 +61,26 @@ class DesiredState:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """Another cause that would explain the log, for "not this?"; fields as in ``Failure``."""
+
+    finding_id: str
+    text: Message
+    next_step: Message
+    confidence: str = ""
+    root_cause_line: str = ""
+    log_line_no: int | None = None
+    params: tuple[tuple[str, str], ...] = ()
+    fixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a server failed. ``finding_id`` is of the failure catalogue, "" when unknown.
 
     ``log_line_no`` is 1-based in the log file of that run. ``permanent``: a restart cannot
     cure it. ``params`` and ``fixes`` are those of the finding, for whoever offers a fix.
+    ``why``: what the cause was told from. ``others``: next candidates, best first.
     """
 
     text: Message
@@ -74,6 +92,8 @@ class Failure:
     permanent: bool = False
     params: tuple[tuple[str, str], ...] = ()
     fixes: tuple[str, ...] = ()
+    why: Message | None = None
+    others: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,9 +149,9 @@ class ServerRecord:
         data = asdict(replace(self, failure=None, degraded_reason=None))
         if self.failure is not None:
             data["failure"] = {
-                **{f.name: getattr(self.failure, f.name) for f in fields(self.failure)},
-                "text": self.failure.text.to_json(),
-                "next_step": self.failure.next_step.to_json(),
+                **_told(self.failure),
+                "why": None if self.failure.why is None else self.failure.why.to_json(),
+                "others": [_told(other) for other in self.failure.others],
             }
         if self.degraded_reason is not None:
             data["degraded_reason"] = self.degraded_reason.to_json()
@@ -172,6 +192,12 @@ class ServerRecord:
             raise _damaged(path) from error
 
 
+def is_silent(record: ServerRecord, now_s: float) -> bool:
+    """Whether the supervisor should have reported, and has not."""
+    done = record.state in (ServerState.STOPPED, ServerState.FAILED)
+    return not done and now_s - record.updated_at_s > HEARTBEAT_LIMIT_S
+
+
 _COUNTS = (
     "supervisor_pid",
     "restarts",
@@ -202,20 +228,34 @@ def _require_texts(values: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} is not text")
 
 
+def _told(cause: Failure | Candidate) -> dict[str, Any]:
+    data = {f.name: getattr(cause, f.name) for f in fields(cause)}
+    return {**data, "text": cause.text.to_json(), "next_step": cause.next_step.to_json()}
+
+
 def _failure(data: Mapping[str, Any] | None) -> Failure | None:
     if data is None:
         return None
+    why = data.get("why")
     return Failure(
-        Message.from_json(data["text"]),
-        Message.from_json(data["next_step"]),
-        str(data.get("finding_id", "")),
-        str(data.get("confidence", "")),
-        str(data.get("root_cause_line", "")),
-        data.get("log_line_no"),
-        bool(data.get("permanent", False)),
-        tuple((str(name), str(value)) for name, value in data.get("params") or ()),
-        tuple(str(fix) for fix in data.get("fixes") or ()),
+        **_cause(data),
+        permanent=bool(data.get("permanent", False)),
+        why=None if why is None else Message.from_json(why),
+        others=tuple(Candidate(**_cause(other)) for other in data.get("others") or ()),
     )
+
+
+def _cause(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "text": Message.from_json(data["text"]),
+        "next_step": Message.from_json(data["next_step"]),
+        "finding_id": str(data.get("finding_id", "")),
+        "confidence": str(data.get("confidence", "")),
+        "root_cause_line": str(data.get("root_cause_line", "")),
+        "log_line_no": data.get("log_line_no"),
+        "params": tuple((str(name), str(value)) for name, value in data.get("params") or ()),
+        "fixes": tuple(str(fix) for fix in data.get("fixes") or ()),
+    }
 
 
 def _load(text: str | bytes, path: str) -> dict[str, Any]:

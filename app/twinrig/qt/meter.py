@@ -7,12 +7,12 @@ from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from twinrig.domain.metrics import Snapshot
+from twinrig.domain.quantities import number
 from twinrig.messages import N_
 from twinrig.qt.icons import Icons
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import card_views, state_view
-from twinrig.qt.viewmodels.quantities import number
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel, scaled_font
 from twinrig.qt.widgets.surface import ShareBar
 

@@ -6,12 +6,12 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from twinrig.domain.metrics import Snapshot
+from twinrig.domain.quantities import number
 from twinrig.messages import N_
 from twinrig.qt.icons import Icons
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import card_views, state_view
-from twinrig.qt.viewmodels.quantities import number
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
 
 
@@ -41,7 +41,7 @@ class StatusStrip(QWidget):
         layout.addWidget(self._figures, 1)
         layout.addWidget(self._target)
         layout.addWidget(self._demo)
-        texts.changed.connect(self._render)
+        texts.changed.connect(self._retranslated)
         self._render()
 
     @property
@@ -54,6 +54,7 @@ class StatusStrip(QWidget):
         self._texts.bind(self._target, QLabel.setText, label)
         self._target.setVisible(not demo)
         self._demo.setVisible(demo)
+        self._retranslated()
         self._hint = N_("Waiting for the first reading")
         self._render()
 
@@ -77,11 +78,16 @@ class StatusStrip(QWidget):
         self._render()
         super().showEvent(event)
 
-    def _render(self) -> None:
+    def _retranslated(self) -> None:
         tr = self._texts.tr
         if self._is_demo:
+            # Not at each reading: a tool tip costs an event even when it stays the same.
             self._demo.show_status("warn", tr(N_("Demo rig")), "demo")
             self._demo.setToolTip(tr(N_("Everything shown here is simulated.")))
+        self._render()
+
+    def _render(self) -> None:
+        tr = self._texts.tr
         snapshot = self._snapshot
         if snapshot is None:
             self._badge.show_status("muted", tr(self._hint))

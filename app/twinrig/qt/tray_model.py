@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from twinrig.domain.metrics import Snapshot
+from twinrig.domain.quantities import number
 from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.domain.supervision import is_silent
 from twinrig.domain.wording import STATE_WORDS
 from twinrig.messages import N_, Message, message
-from twinrig.qt.viewmodels.overview import is_silent
-from twinrig.qt.viewmodels.quantities import number
 
 TOOLTIP_LIMIT = 127
 """Windows cuts longer tool tips."""

@@ -9,14 +9,11 @@ from types import MappingProxyType
 
 from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.metrics import Snapshot
+from twinrig.domain.quantities import NOT_AVAILABLE, duration, gib, number
 from twinrig.domain.server import ANSWERING_STATES, ServerState
-from twinrig.domain.supervision import ServerRecord
+from twinrig.domain.supervision import ServerRecord, is_silent
 from twinrig.domain.wording import PHASE_WORDS, STATE_WORDS
 from twinrig.messages import N_, Message, message
-from twinrig.qt.viewmodels.quantities import NOT_AVAILABLE, duration, gib, number
-
-HEARTBEAT_LIMIT_S = 30.0
-"""After so long without a heartbeat the supervisor's word counts no more (contract)."""
 
 STATE_KINDS: Mapping[ServerState, str] = MappingProxyType(
     {
@@ -103,12 +100,6 @@ def state_view(record: ServerRecord | None, now_s: float) -> StateView:
     return StateView(word, kind, _detail(record, now_s))
 
 
-def is_silent(record: ServerRecord, now_s: float) -> bool:
-    """Whether the supervisor should have reported, and has not."""
-    done = record.state in (ServerState.STOPPED, ServerState.FAILED)
-    return not done and now_s - record.updated_at_s > HEARTBEAT_LIMIT_S
-
-
 def load_progress(record: ServerRecord, now_s: float) -> float | None:
     """Share of the expected loading time that has passed; None when nothing is expected."""
     if not record.phases:
@@ -159,8 +150,17 @@ def _detail(record: ServerRecord, now_s: float) -> Message | None:
     if record.state is ServerState.BACKOFF and record.next_restart_at_s is not None:
         return message("Restarts in {time}", time=duration(record.next_restart_at_s - now_s))
     if record.state is ServerState.READY and record.ready_at_s is not None:
-        return message("Ready for {time}", time=duration(now_s - record.ready_at_s))
+        return message("Ready for {time}", time=_calm(now_s - record.ready_at_s))
     return None
+
+
+def _calm(seconds: float) -> Message:
+    """A span that changes its text rarely: a label that ticks costs a layout each second."""
+    if seconds < 60:
+        return message("less than a minute")
+    if seconds < 3600:
+        return message("{minutes} min", minutes=int(seconds // 60))
+    return duration(seconds)
 
 
 def _card(info: GpuInfo, sample: GpuSample | None) -> CardView:

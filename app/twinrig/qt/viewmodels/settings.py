@@ -9,9 +9,9 @@ from typing import Protocol
 
 import twinrig
 from twinrig import assets
+from twinrig.domain.quantities import number
 from twinrig.messages import LANGUAGES, N_, Message, message
 from twinrig.qt.settings import INTERVALS_S
-from twinrig.qt.viewmodels.quantities import number
 
 
 class Folders(Protocol):

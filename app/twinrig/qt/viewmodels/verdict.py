@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from twinrig.domain.metrics import Snapshot
+from twinrig.domain.quantities import duration, number
 from twinrig.domain.server import ANSWERING_STATES, ServerState
-from twinrig.domain.supervision import ServerRecord
+from twinrig.domain.supervision import ServerRecord, is_silent
 from twinrig.messages import Message, message
-from twinrig.qt.viewmodels.overview import Verdict, is_silent, loads
-from twinrig.qt.viewmodels.quantities import duration, number
+from twinrig.qt.viewmodels.overview import Verdict, loads
 
 WINDOW = 10
 """Snapshots that a verdict looks at."""

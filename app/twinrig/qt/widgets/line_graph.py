@@ -14,10 +14,10 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from twinrig.domain.quantities import duration, number
 from twinrig.messages import N_, Message
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme, is_palette_change
-from twinrig.qt.viewmodels.quantities import duration, number
 from twinrig.qt.widgets.ring import Row, SampleRing, nice_maximum
 
 CAPACITY = 1200

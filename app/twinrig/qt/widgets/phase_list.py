@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QProgressBar, QWidget
 
+from twinrig.domain.quantities import duration
 from twinrig.messages import N_
-from twinrig.qt.viewmodels.quantities import duration
 from twinrig.qt.viewmodels.server import PhaseRow, PhaseState
 from twinrig.qt.widgets.parts import Label, ToneIcon
 

@@ -21,12 +21,12 @@ from PySide6.QtWidgets import (
 
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.profile import Profile
+from twinrig.domain.quantities import duration
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.messages import N_
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.viewmodels.log import CHUNK_BYTES, LogTail, LogUpdate, read_around
-from twinrig.qt.viewmodels.quantities import duration
 from twinrig.qt.viewmodels.runs import load_or_none, log_stream, status_stream
 from twinrig.qt.viewmodels.server import (
     NEVER_STARTED,
