@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from twinrig.domain.checks import Status
+from twinrig.domain.memory import PartKind, Verdict
 from twinrig.domain.options import OptionGroup
 from twinrig.domain.server import Phase, ServerState
 from twinrig.messages import N_
@@ -61,5 +62,27 @@ GROUP_WORDS: Mapping[OptionGroup, str] = MappingProxyType(
         OptionGroup.MODEL: N_("Model"),
         OptionGroup.LOADING: N_("Loading"),
         OptionGroup.SERVING: N_("Serving"),
+    }
+)
+
+VERDICT_WORDS: Mapping[Verdict, str] = MappingProxyType(
+    {
+        Verdict.FITS: N_("Fits"),
+        Verdict.TIGHT: N_("Fits, tightly"),
+        Verdict.DOES_NOT_FIT: N_("Does not fit"),
+    }
+)
+
+PART_WORDS: Mapping[PartKind, str] = MappingProxyType(
+    {
+        PartKind.RESERVED: N_("Reserved"),
+        PartKind.WEIGHTS: N_("Weights"),
+        PartKind.KV: N_("KV cache"),
+        PartKind.STATE: N_("States"),
+        PartKind.DRAFTER: N_("Drafter"),
+        PartKind.ACTIVATIONS: N_("Activations"),
+        PartKind.RUNTIME: N_("Runtime"),
+        PartKind.GRAPHS: N_("CUDA graphs"),
+        PartKind.HEADROOM: N_("Headroom"),
     }
 )

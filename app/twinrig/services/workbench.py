@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore
 from twinrig.domain.supervision import StateLayout
 from twinrig.engines.base import Engine
+from twinrig.services.calibration import CalibrationStore
 from twinrig.services.controller import ServerController
+from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.gpu_sampler import GpuSampler
 from twinrig.services.installs import EngineFinder
@@ -48,4 +50,15 @@ class Workbench:
         sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s)
         return Monitor(
             sampler, self.controller, self.http, self.engines, self.clock, self.demo, interval_s
+        )
+
+    def estimating(self) -> Estimating:
+        """Facts for estimates: cards, models, and what earlier starts showed."""
+        return Estimating(
+            self.host,
+            self.open_gpu_probe,
+            self.controller,
+            self.clock,
+            CalibrationStore(calibration_path(self.layout.root)),
+            self.on_wsl,
         )

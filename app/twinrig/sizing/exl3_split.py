@@ -18,11 +18,20 @@ RESERVES = (96 * MIB, 512 * MIB)
 
 @dataclass
 class Load:
-    """What one card gets, in bytes."""
+    """What one card gets, in bytes; ``kv_token`` is the paged cache of one token."""
 
     weights: float = 0.0
-    kv: float = 0.0
+    kv_token: float = 0.0
     state: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Bytes of one layer."""
+
+    weights: int
+    kv_token: int
+    state: int
 
 
 def budgets(settings: SizingSettings) -> list[float]:
@@ -77,13 +86,13 @@ def _add_layer(
         )
         _spread(loads, matrix_bytes(matrix, rules.bits) * count, shares(units, ratio))
     if layer.attention is not None and layer.attention.owns_cache:
-        tokens = layer_token_bytes(layer.attention, rules) * rules.cache_tokens * count
+        tokens = layer_token_bytes(layer.attention, rules) * count
         slots = slot_bytes(layer.attention, None, rules) * rules.slots * count
         if layer.attention.latent is not None:
             for load in loads:  # the latent cache is whole on every card
-                load.kv += tokens
+                load.kv_token += tokens
         else:
-            _spread(loads, tokens, heads, "kv")
+            _spread(loads, tokens, heads, "kv_token")
         _spread(loads, slots, heads, "state")
     if layer.state is not None:
         _spread(loads, slot_bytes(None, layer.state, rules) * rules.slots * count, keys, "state")
@@ -115,28 +124,40 @@ def _spread(loads: list[Load], size: float, units: Sequence[int], part: str = "w
         setattr(load, part, getattr(load, part) + size * share / total)
 
 
-def split_layers(shape: ModelShape, rules: Exl3Rules, room: Sequence[float]) -> list[Load]:
-    """Layers in order, each card filled before the next; the head comes last."""
-    loads = [Load() for _ in room]
-    weights = {layer: layer_bytes(layer, shape, rules.bits) for layer, _ in shape.kinds}
-    slots = {x: slot_bytes(x.attention, x.state, rules) * rules.slots for x, _ in shape.kinds}
-    card, used = 0, 0.0
-    for layer in shape.layers:
+def layer_costs(shape: ModelShape, rules: Exl3Rules) -> tuple[LayerCost, ...]:
+    """Cost of each kind of layer, in the order of ``shape.kinds``."""
+    found = []
+    for layer, _ in shape.kinds:
         attention = layer.attention
-        owns = attention is not None and attention.owns_cache
-        kv = layer_token_bytes(attention, rules) * rules.cache_tokens if owns and attention else 0
-        size = weights[layer] + slots[layer] + kv
-        card, used = _place(card, used, size, room)
-        loads[card].weights += weights[layer]
-        loads[card].kv += kv
-        loads[card].state += slots[layer]
-    head = head_bytes(shape, rules)
-    card, used = _place(card, used, head, room)
+        token = 0
+        if attention is not None and attention.owns_cache:
+            token = layer_token_bytes(attention, rules)
+        slots = slot_bytes(attention, layer.state, rules) * rules.slots
+        found.append(LayerCost(layer_bytes(layer, shape, rules.bits), token, slots))
+    return tuple(found)
+
+
+def split_layers(
+    order: Sequence[int],
+    costs: Sequence[LayerCost],
+    head: int,
+    tokens: int,
+    room: Sequence[float],
+) -> list[Load]:
+    """Layers in ``order``, each card filled before the next; the head comes last."""
+    loads = [Load() for _ in room]
+    sizes = [c.weights + c.state + c.kv_token * tokens for c in costs]
+    card, used, last = 0, 0.0, len(room) - 1
+    for kind in order:
+        cost = costs[kind]
+        if card < last and used + sizes[kind] > room[card]:
+            card, used = card + 1, 0.0
+        used += sizes[kind]
+        load = loads[card]
+        load.weights += cost.weights
+        load.kv_token += cost.kv_token
+        load.state += cost.state
+    if card < last and used + head > room[card]:
+        card += 1
     loads[card].weights += head
     return loads
-
-
-def _place(card: int, used: float, size: float, room: Sequence[float]) -> tuple[int, float]:
-    while card < len(room) - 1 and used + size > room[card]:
-        card, used = card + 1, 0.0
-    return card, used + size

@@ -40,7 +40,7 @@ def head_bytes(shape: ModelShape, rules: Exl3Rules) -> int:
 
 
 def drafter_bytes(shape: ModelShape, rules: Exl3Rules) -> tuple[int, int]:
-    """Weights of the built-in drafting layers, and their FP16 cache of all tokens."""
+    """Weights of the built-in drafting layers, and their FP16 cache of one token."""
     model = next((x for x in reversed(shape.layers) if x.attention is not None), None)
     if not rules.drafts or not shape.draft_layers or model is None or model.attention is None:
         return 0, 0
@@ -49,7 +49,7 @@ def drafter_bytes(shape: ModelShape, rules: Exl3Rules) -> tuple[int, int]:
     weights = layer_bytes(model, shape, bits) + matrix_bytes(joining, bits)
     attention = model.attention
     width = (attention.head_dim + attention.value_dim) * 2 * attention.kv_heads
-    return weights * shape.draft_layers, width * shape.draft_layers * rules.cache_tokens
+    return weights * shape.draft_layers, width * shape.draft_layers
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,12 @@ class ModelShape:
         return tuple(Counter(self.layers).items())
 
     @cached_property
+    def kind_numbers(self) -> tuple[int, ...]:
+        """For each layer its place in ``kinds``."""
+        places = {layer: i for i, (layer, _) in enumerate(self.kinds)}
+        return tuple(places[layer] for layer in self.layers)
+
+    @cached_property
     def attentions(self) -> tuple[tuple[Attention, int], ...]:
         """Attention layers with a cache of their own that are alike, with their number."""
         found = Counter(

@@ -193,11 +193,11 @@ def _needed(parts: Parts) -> int | None:
     return parts.pool.needed_bytes(parts.context, parts.traffic)
 
 
-def longest_context(parts: Parts) -> int | None:
-    """Longest request that the pool holds."""
+def longest_context(parts: Parts, limit: int | None = None) -> int | None:
+    """Longest request that the pool holds, up to ``limit`` (None: the model's own)."""
     if parts.pool_bytes is None:
         return None
-    return longest(parts.pool, parts.usable, parts.traffic, parts.limit)
+    return longest(parts.pool, parts.usable, parts.traffic, limit or parts.limit)
 
 
 def _blocks(parts: Parts) -> int | None:
