@@ -31,7 +31,8 @@ MO = PO.with_suffix(".mo")
 KEYWORDS = frozenset({"N_", "message"})
 YAML_FOLDERS = ("engines", "rules", "advice", "profiles")
 YAML_KEYS = frozenset(
-    {"label", "help", "risk", "text", "next_step", "title", "instructions", "summary", "advice"}
+    {"label", "help", "unit", "risk", "text", "next_step", "title", "instructions", "summary"}
+    | {"advice"}
 )
 FIXED = datetime(2026, 1, 1, tzinfo=UTC)  # dates in the header would change with every update
 
