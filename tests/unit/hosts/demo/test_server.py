@@ -361,6 +361,9 @@ async def test_a_server_that_ignores_term_needs_kill(tmp_path, client) -> None:
         server.process.terminate()
         server.process.send_signal(signal.SIGINT)
         assert (await post(client, server, "/v1/completions", {"prompt": "a"}))[0] == 200
+        async with asyncio.timeout(10):
+            while not server.load_file.exists():  # published up to four times a second
+                await asyncio.sleep(0.02)
         server.process.kill()
         assert await server.exit_code() == -signal.SIGKILL
         assert server.load_file.exists()  # nobody removed it: the cards go by its age
