@@ -59,6 +59,14 @@ class Parts:
         return (self.pool_bytes or 0) - self.rules.null_block * self.pool.block_bytes
 
     @property
+    def checked(self) -> Pool:
+        """The pool as the check at the start counts it."""
+        stages = self.settings.pipeline_parallel
+        if stages == 1 or not self.rules.checks_whole_model:
+            return self.pool
+        return replace(self.pool, block_bytes=self.pool.block_bytes * stages)
+
+    @property
     def limit(self) -> int:
         """Longest context worth searching."""
         return max(self.shape.max_position or 0, self.context or 0) or NO_LIMIT
@@ -117,7 +125,7 @@ def gather(shape: ModelShape, settings: SizingSettings, file_bytes: int | None) 
         ),
     )
     if pp > 1:
-        pool = replace(pool, block_bytes=-(-pool.block_bytes // pp))
+        pool = replace(pool, block_bytes=-(-pool.block_bytes // pp))  # one stage
     weights = _weights(shape, settings, file_bytes)
     overhead = calibrated(vllm_overhead(shape, settings, rules), settings.measurement)
     budget = _budget(settings)
@@ -190,14 +198,14 @@ def _pool_bytes(
 def _needed(parts: Parts) -> int | None:
     if not parts.context:
         return None
-    return parts.pool.needed_bytes(parts.context, parts.traffic)
+    return parts.checked.needed_bytes(parts.context, parts.traffic)
 
 
 def longest_context(parts: Parts, limit: int | None = None) -> int | None:
     """Longest request that the pool holds, up to ``limit`` (None: the model's own)."""
     if parts.pool_bytes is None:
         return None
-    return longest(parts.pool, parts.usable, parts.traffic, limit or parts.limit)
+    return longest(parts.checked, parts.usable, parts.traffic, limit or parts.limit)
 
 
 def _blocks(parts: Parts) -> int | None:

@@ -18,13 +18,18 @@ _CHUNKED_FROM = 32768
 """The old engine read longer contexts in pieces by itself."""
 _NULL_BLOCK = (0, 32)
 _TWO_BATCHES = (0, 32)
+_WHOLE_MODEL_CHECK = ((0, 14), (0, 16))
+"""These compare the cache of all pipeline stages with one card's pool (vllm-project/vllm#34076)."""
 _LARGE_CARD = 70 * GIB
 _LARGEST_CARD = 160 * GIB
 
 
 @dataclass(frozen=True)
 class VllmRules:
-    """Rules of one start: version, batch limits and how requests hold blocks."""
+    """Rules of one start: version, batch limits and how requests hold blocks.
+
+    Without a stated version the most demanding of the known rules counts everywhere.
+    """
 
     version: Version
     batched_tokens: int
@@ -42,6 +47,12 @@ class VllmRules:
     def null_block(self) -> int:
         """Blocks that are never given to a request."""
         return 1 if self.stated_version and self.version >= _NULL_BLOCK else 0
+
+    @property
+    def checks_whole_model(self) -> bool:
+        """Whether the need of a request is that of all pipeline stages together."""
+        first, fixed = _WHOLE_MODEL_CHECK
+        return not self.stated_version or first <= self.version < fixed
 
     @property
     def counts_requests(self) -> bool:

@@ -119,7 +119,12 @@ def defaults(settings: SizingSettings, rules: VllmRules, shape: ModelShape) -> t
     """Which defaults were taken for what was not stated."""
     found = []
     if parse_version(settings.engine_version) is None:
-        found.append(message("The engine's version is not known: the rules of the newest count."))
+        found.append(
+            message(
+                "The engine's version is not known: where versions differ, the most demanding rule "
+                "counts."
+            )
+        )
     if settings.max_num_batched_tokens is None:
         found.append(
             message(
