@@ -60,7 +60,7 @@ GROUP_WORDS: Mapping[OptionGroup, str] = MappingProxyType(
         OptionGroup.BATCH: N_("Parallel requests"),
         OptionGroup.DRAFT: N_("Speculative decoding"),
         OptionGroup.MODEL: N_("Model"),
-        OptionGroup.LOADING: N_("Loading"),
+        OptionGroup.LOADING: N_("Loading and compiling"),
         OptionGroup.SERVING: N_("Serving"),
     }
 )
