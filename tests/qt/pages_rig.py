@@ -44,7 +44,9 @@ from twinrig.qt.pages.base import PageContext
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.services.calibration import CalibrationStore
 from twinrig.services.controller import ServerStatus
+from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
@@ -128,6 +130,11 @@ class RigController:
             return await self.status(profile_id)
         return None
 
+    async def active_record(self) -> ServerRecord | None:
+        for profile_id in sorted(self.alive):
+            return self.records.get(profile_id)
+        return None
+
     def read_log(
         self, profile_id: str, file_id: str = "", offset: int = -1, limit_bytes: int = 262144
     ) -> LogChunk:
@@ -189,6 +196,12 @@ class PageWorkbench:
 
     def open_gpu_probe(self) -> NoGpuProbe:
         return NoGpuProbe()
+
+    def estimating(self) -> Estimating:
+        store = CalibrationStore(calibration_path(self.layout.root))
+        return Estimating(
+            self.host, self.open_gpu_probe, self.controller, self.clock, store, self.on_wsl
+        )
 
     def write_log(self, profile_id: str, text: str, *, mode: str = "a") -> None:
         path = self.layout.log(profile_id)

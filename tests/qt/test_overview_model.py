@@ -16,7 +16,6 @@ from twinrig.qt.viewmodels.overview import (
     STATE_KINDS,
     card_views,
     endpoint_view,
-    loads,
     state_view,
 )
 from twinrig.domain.quantities import duration, gib, number
@@ -146,33 +145,6 @@ def test_curl_with_a_key_names_a_variable_only() -> None:
     assert view is not None
     assert '"Authorization: Bearer $API_KEY"' in view.curl(with_key=True)
     assert "Authorization" not in view.curl()
-
-
-def test_loads_skip_stale_and_unknown() -> None:
-    pictures = [
-        snapshot(None, loads=(40, 10)),
-        snapshot(None, samples=(sample(0, 99, stale=True), sample(1, None))),
-        snapshot(None, loads=(60, 20)),
-    ]
-    assert loads(pictures) == (50.0, 15.0)
-    assert loads([snapshot(None, loads=(None, 5))]) == (None, 5.0)
-    assert loads([]) == ()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-3, "0 s"),
-        (0, "0 s"),
-        (59.4, "59 s"),
-        (60, "1 min 0 s"),
-        (3599, "59 min 59 s"),
-        (3600, "1 h 0 min"),
-        (90_000, "1 d 1 h"),
-    ],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert str(duration(seconds)) == text
 
 
 def test_numbers() -> None:

@@ -58,7 +58,7 @@ def test_a_running_server_fills_the_page(overview: OverviewPage) -> None:
     for second in range(6):
         tell(overview, snapshot(record(), taken_at_s=NOW_S + second))
     shown = words(overview)
-    assert "Ready" in shown and "All cards work (load 63 %, 61 %)." in shown
+    assert "Ready" in shown and "Both cards work together (63 % / 61 %)." in shown
     assert {"GPU 0", "GPU 1", "63 %", "61 %", "9.8 of 12.0 GiB"} <= set(shown)
     assert len(overview.findChildren(GpuCard)) == 2
     assert overview._load_graph.summary().startswith("GPU 0: now 63")

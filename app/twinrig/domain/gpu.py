@@ -25,7 +25,8 @@ class GpuSample:
     """One reading of one card. Every ``None`` means: not available on this card or driver.
 
     ``stale`` marks the last good reading, repeated because the card does not answer now.
-    ``utilisation_percent`` is NVML's own average over 1/6 to 1 s.
+    ``utilisation_percent`` is NVML's own average over 1/6 to 1 s. ``shared_used_bytes`` is system
+    RAM used in place of the card's own (Windows performance counters; NVML cannot tell it).
     """
 
     uuid: str
@@ -41,6 +42,7 @@ class GpuSample:
     pcie_width: int | None = None
     throttle_reasons: tuple[str, ...] | None = None
     stale: bool = False
+    shared_used_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ class EngineMetrics:
     """What an engine's metrics say. Counters only grow, except when the server restarts.
 
     ``kv_cache_usage`` and ``prefix_hit_ratio`` are 0 to 1. None = the engine does not say.
-    ``process_start_s`` (epoch) tells a restart.
+    ``process_start_s`` (epoch) tells a restart. ``first_token_seconds`` is the sum of all times to
+    the first token, ``first_tokens`` their number.
     """
 
     generation_tokens: float | None = None
@@ -26,6 +27,10 @@ class EngineMetrics:
     prefix_hits: float | None = None
     preemptions: float | None = None
     process_start_s: float | None = None
+    draft_tokens: float | None = None
+    accepted_tokens: float | None = None
+    first_token_seconds: float | None = None
+    first_tokens: float | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Throughput:
 
     The rates hold for ``interval_s``, which is longer than usual after scrapes that failed:
     the sum of rate times ``interval_s`` is what the server's counters grew by.
+    ``prefix_hit_ratio`` and ``draft_acceptance`` (0 to 1) and ``first_token_s`` hold for what
+    happened in the interval, None when nothing did.
     """
 
     generation_tps: float | None = None
@@ -42,6 +49,19 @@ class Throughput:
     requests_waiting: int | None = None
     kv_cache_usage: float | None = None
     interval_s: float | None = None
+    kv_cache_size_tokens: int | None = None
+    prefix_hit_ratio: float | None = None
+    draft_acceptance: float | None = None
+    first_token_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """What the running profile asks for, as far as a judgement of the load needs it."""
+
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    max_num_seqs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,3 +81,4 @@ class Snapshot:
     throughput: Throughput
     gpu_error: str = ""
     gpu_next_step: str = ""
+    setup: ServerSetup | None = None

@@ -13,11 +13,15 @@ _KV_USAGE = "vllm:kv_cache_usage_perc"  # 0 to 1 in spite of its name
 _PREFIX_QUERIES = "vllm:prefix_cache_queries_total"
 _PREFIX_HITS = "vllm:prefix_cache_hits_total"
 _PREEMPTIONS = "vllm:num_preemptions_total"
+_DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
+_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+_FIRST_SUM = "vllm:time_to_first_token_seconds_sum"
+_FIRST_COUNT = "vllm:time_to_first_token_seconds_count"
 _CACHE_INFO = "vllm:cache_config_info"
 _PROCESS_START = "process_start_time_seconds"
 _WANTED = frozenset(
     {_GENERATION, _PROMPT, _RUNNING, _WAITING, _KV_USAGE, _PREFIX_QUERIES, _PREFIX_HITS}
-    | {_PREEMPTIONS, _PROCESS_START}
+    | {_PREEMPTIONS, _PROCESS_START, _DRAFTED, _ACCEPTED, _FIRST_SUM, _FIRST_COUNT}
 )
 
 
@@ -42,6 +46,10 @@ def parse_vllm_metrics(text: str) -> EngineMetrics:
         prefix_hits=sums.get(_PREFIX_HITS),
         preemptions=sums.get(_PREEMPTIONS),
         process_start_s=start[0] if start else None,
+        draft_tokens=sums.get(_DRAFTED),
+        accepted_tokens=sums.get(_ACCEPTED),
+        first_token_seconds=sums.get(_FIRST_SUM),
+        first_tokens=sums.get(_FIRST_COUNT),
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from twinrig.domain.errors import TwinrigError
-from twinrig.domain.metrics import Snapshot, Throughput
+from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
 from twinrig.domain.ports import Clock, HttpClient
+from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.engines.base import Engine
@@ -45,6 +46,7 @@ class Monitor:
         clock: Clock,
         demo: bool = False,
         interval_s: float = 1.0,
+        load_profile: Callable[[str], Profile] | None = None,
     ) -> None:
         self._sampler = sampler
         self._status = status
@@ -55,6 +57,8 @@ class Monitor:
         self._interval_s = interval_s
         self._meter = RateMeter()
         self._record: ServerRecord | None = None
+        self._load_profile = load_profile
+        self._setup: tuple[str, ServerSetup | None] = ("", None)
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         """The first almost at once, then one per interval on a fixed grid; late ones are left out.
@@ -96,7 +100,21 @@ class Monitor:
             throughput=throughput,
             gpu_error=reading.error,
             gpu_next_step=reading.next_step,
+            setup=self._setup_of(self._record),
         )
+
+    def _setup_of(self, record: ServerRecord | None) -> ServerSetup | None:
+        """Read once for each run: a profile that is changed later says nothing about this run."""
+        if record is None or self._load_profile is None:
+            return None
+        run = _run_of(record)
+        if self._setup[0] != run:
+            try:
+                self._setup = (run, setup_of(self._load_profile(record.profile_id)))
+            except TwinrigError as error:
+                _log.debug("the profile of the running server cannot be read: %s", error)
+                self._setup = (run, None)
+        return self._setup[1]
 
     async def _throughput(self, record: ServerRecord | None) -> Throughput:
         engine = self._engines.get(record.engine_id) if record is not None else None
@@ -115,6 +133,20 @@ class Monitor:
         return self._meter.update(
             engine.parse_metrics(text), self._clock.monotonic(), probe=probe, run=_run_of(record)
         )
+
+
+def setup_of(profile: Profile) -> ServerSetup:
+    """How a profile splits the model; what it leaves out is the engines' default of 1."""
+
+    def size(name: str, default: int | None) -> int | None:
+        value = profile.settings.get(name, default)
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+    return ServerSetup(
+        size("tensor_parallel_size", 1),
+        size("pipeline_parallel_size", 1),
+        size("max_num_seqs", None),
+    )
 
 
 def _run_of(record: ServerRecord) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinrig.domain.metrics import EngineMetrics, Throughput
 
@@ -44,6 +44,26 @@ class _Counter:
         return max(growth, 0.0)
 
 
+class _Ratio:
+    """Growth of one counter per growth of another; None when the second did not grow."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None
+
+    def reset(self) -> None:
+        self._last = None
+
+    def grown(self, part: float | None, whole: float | None) -> float | None:
+        """The quotient over the last interval."""
+        last = self._last
+        self._last = None if part is None or whole is None else (part, whole)
+        if last is None or self._last is None:
+            return None
+        grown = self._last[1] - last[1]
+        more = self._last[0] - last[0]
+        return more / grown if grown > 0 and more >= 0 else None
+
+
 class RateMeter:
     """Turns successive scrapes of one server into rates. Feed it in order of time.
 
@@ -54,6 +74,7 @@ class RateMeter:
     def __init__(self) -> None:
         self._generation = _Counter()
         self._prompt = _Counter()
+        self._prefix, self._drafts, self._first = _Ratio(), _Ratio(), _Ratio()
         self._metrics: EngineMetrics | None = None
         self._probe = ProbeTokens()
         self._run = ""
@@ -62,8 +83,8 @@ class RateMeter:
     def reset(self) -> None:
         """Forget the server; the next scrape is a first one."""
         self._metrics = None
-        self._generation.reset()
-        self._prompt.reset()
+        for part in (self._generation, self._prompt, self._prefix, self._drafts, self._first):
+            part.reset()
 
     def update(
         self, metrics: EngineMetrics, at_s: float, *, probe: ProbeTokens, run: str = ""
@@ -80,9 +101,17 @@ class RateMeter:
         generation = self._generation.grown(metrics.generation_tokens, probe.generation)
         prompt = self._prompt.grown(metrics.prompt_tokens, probe.prompt)
         self._metrics, self._probe, self._run, self._at_s = metrics, probe, run, at_s
+        hits = self._prefix.grown(metrics.prefix_hits, metrics.prefix_queries)
+        accepted = self._drafts.grown(metrics.accepted_tokens, metrics.draft_tokens)
+        first_s = self._first.grown(metrics.first_token_seconds, metrics.first_tokens)
         if previous_s is None:
             return _throughput(metrics, None, None, None)
-        return _throughput(metrics, generation, prompt, at_s - previous_s)
+        return replace(
+            _throughput(metrics, generation, prompt, at_s - previous_s),
+            prefix_hit_ratio=hits,
+            draft_acceptance=accepted,
+            first_token_s=first_s,
+        )
 
     def _restarted(self, metrics: EngineMetrics, probe: ProbeTokens, run: str) -> bool:
         last = self._metrics
@@ -116,6 +145,7 @@ def _throughput(
         requests_waiting=_whole(metrics.requests_waiting),
         kv_cache_usage=metrics.kv_cache_usage,
         interval_s=interval_s if known else None,
+        kv_cache_size_tokens=metrics.kv_cache_size_tokens,
     )
 
 

@@ -49,7 +49,14 @@ class Workbench:
         """A new monitor with a sampler of its own; read it by one consumer."""
         sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s)
         return Monitor(
-            sampler, self.controller, self.http, self.engines, self.clock, self.demo, interval_s
+            sampler,
+            self.controller,
+            self.http,
+            self.engines,
+            self.clock,
+            self.demo,
+            interval_s,
+            self.profiles.load,
         )
 
     def estimating(self) -> Estimating:

@@ -43,7 +43,18 @@ def test_a_body_as_really_served(fixtures: Path, engine: VllmEngine) -> None:
         prefix_hits=0.0,
         preemptions=0.0,
         process_start_s=1795955325.3,
+        first_token_seconds=0.49693894386291504,
+        first_tokens=15.0,
     )
+
+
+def test_draft_counters_as_documented_for_vllm() -> None:
+    body = (
+        'vllm:spec_decode_num_draft_tokens_total{engine="0"} 400.0\n'
+        'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 284.0\n'
+    )
+    metrics = parse_vllm_metrics(body)
+    assert (metrics.draft_tokens, metrics.accepted_tokens) == (400.0, 284.0)
 
 
 def test_several_engines_are_summed() -> None:

@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from twinrig.domain.errors import DamagedFileError, GpuUnavailableError, HostError
+from twinrig.domain.errors import DamagedFileError, GpuUnavailableError, HostError, UsageError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
-from twinrig.domain.metrics import EngineMetrics, Throughput
+from twinrig.domain.metrics import EngineMetrics, ServerSetup, Throughput
 from twinrig.domain.ports import HttpResponse
+from twinrig.domain.profile import EngineRef, ModelRef, Profile
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import message
 from twinrig.services.gpu_sampler import GpuSampler
-from twinrig.services.monitor import Monitor
+from twinrig.services.monitor import Monitor, setup_of
 
 INFO = GpuInfo(0, "GPU-a", "Card", 12 << 30)
 URL = "http://127.0.0.1:8000/metrics"
@@ -321,3 +322,38 @@ async def test_closing_the_iterator_stops_the_sampler(clock) -> None:
     assert sampler._thread.is_alive()
     await snapshots.aclose()
     assert not sampler._thread.is_alive()
+
+
+def profile_of(**settings: object) -> Profile:
+    return Profile("one", "One", "local", EngineRef("words"), ModelRef("/m"), settings=settings)  # type: ignore[arg-type]
+
+
+async def test_the_setup_of_the_run_is_told_and_read_once(clock) -> None:
+    loaded: list[str] = []
+    sizes = [2, 1]
+
+    def load(profile_id: str) -> Profile:
+        loaded.append(profile_id)
+        return profile_of(tensor_parallel_size=sizes.pop(0), max_num_seqs=8)
+
+    status = Status(record())
+    view = monitor(bodies("0 0", "1 1", "0 0"), status, clock, load_profile=load)
+    assert (await view.snapshot()).setup == ServerSetup(2, 1, 8)
+    assert (await view.snapshot()).setup == ServerSetup(2, 1, 8), "edits are for the next run"
+    status.record = record(run_id="r2")
+    assert (await view.snapshot()).setup == ServerSetup(1, 1, 8)
+    assert loaded == ["one", "one"]
+
+
+async def test_a_profile_that_cannot_be_read_leaves_the_setup_unknown(clock) -> None:
+    def load(_profile_id: str) -> Profile:
+        raise UsageError(message("There is no such profile."))
+
+    view = monitor(bodies("0 0"), Status(record()), clock, load_profile=load)
+    assert (await view.snapshot()).setup is None
+    assert (await monitor(bodies("0 0"), Status(record()), clock).snapshot()).setup is None
+
+
+def test_what_a_profile_leaves_out_is_one_card() -> None:
+    assert setup_of(profile_of()) == ServerSetup(1, 1, None)
+    assert setup_of(profile_of(tensor_parallel_size="two", max_num_seqs=True)).max_num_seqs is None

@@ -176,3 +176,32 @@ def test_the_integral_of_the_rates_is_the_growth_of_the_counter(steps, start) ->
         total += result.generation_tps * (result.interval_s or math.nan)
     # The last step repays what late records showed too many.
     assert total == pytest.approx(users, rel=1e-9, abs=1e-6)
+
+
+def test_ratios_hold_for_the_interval_only() -> None:
+    meter = RateMeter()
+    begun = metrics(
+        0, 0, prefix_hits=50.0, prefix_queries=100.0, draft_tokens=30.0, accepted_tokens=20.0,
+        first_token_seconds=4.0, first_tokens=8.0,
+    )  # fmt: skip
+    assert meter.update(begun, 1.0, probe=NO_PROBE).prefix_hit_ratio is None
+    more = metrics(
+        9, 9, prefix_hits=140.0, prefix_queries=200.0, draft_tokens=40.0, accepted_tokens=27.0,
+        first_token_seconds=5.0, first_tokens=10.0,
+    )  # fmt: skip
+    told = meter.update(more, 2.0, probe=NO_PROBE)
+    assert told.prefix_hit_ratio == pytest.approx(0.9)
+    assert told.draft_acceptance == pytest.approx(0.7)
+    assert told.first_token_s == pytest.approx(0.5)
+    still = meter.update(more, 3.0, probe=NO_PROBE)
+    assert (still.prefix_hit_ratio, still.draft_acceptance, still.first_token_s) == (None,) * 3
+
+
+def test_ratios_survive_a_restart_and_missing_series() -> None:
+    meter = RateMeter()
+    meter.update(metrics(9, 9, prefix_hits=50.0, prefix_queries=100.0), 1.0, probe=NO_PROBE)
+    reset = metrics(0, 0, 2.0, prefix_hits=1.0, prefix_queries=400.0)
+    assert meter.update(reset, 2.0, probe=NO_PROBE).prefix_hit_ratio is None
+    meter.update(metrics(1, 1, 2.0), 3.0, probe=NO_PROBE)
+    again = metrics(2, 2, 2.0, prefix_hits=3.0, prefix_queries=500.0)
+    assert meter.update(again, 4.0, probe=NO_PROBE).prefix_hit_ratio is None

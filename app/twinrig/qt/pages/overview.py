@@ -21,12 +21,12 @@ from twinrig.messages import N_, message
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.pages.base import Page, PageContext
 from twinrig.qt.viewmodels.overview import card_views, endpoint_view, state_view
-from twinrig.qt.viewmodels.verdict import WINDOW, verdict
 from twinrig.qt.widgets.endpoint_panel import EndpointPanel
 from twinrig.qt.widgets.gpu_card import GpuCard
 from twinrig.qt.widgets.labels import Heading, StatusBadge, ToneLabel
 from twinrig.qt.widgets.line_graph import GraphStyle, LineGraph
 from twinrig.qt.widgets.surface import Surface
+from twinrig.services.verdict import KEPT, verdict
 
 PROGRESS_STEPS = 1000
 
@@ -40,7 +40,7 @@ class OverviewPage(Page):
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
-        self._recent: deque[Snapshot] = deque(maxlen=WINDOW)
+        self._recent: deque[Snapshot] = deque(maxlen=KEPT)
         self._cards: list[GpuCard] = []
         self._actions = ServerActions(context.workbench, context.bridge, self)
         self._actions.failed.connect(context.report)

@@ -21,6 +21,7 @@ from twinrig.qt.viewmodels.profiles import copy_name
 from twinrig.qt.viewmodels.saving import Opened, new_profile, open_profile, overwrite, save_new
 from twinrig.qt.widgets.dialogs import Dialogs, QtDialogs
 from twinrig.qt.widgets.launch_dialog import LaunchDialog
+from twinrig.qt.widgets.memory_panel import MemoryPanel
 from twinrig.qt.widgets.option_field import FaultLabel
 from twinrig.qt.widgets.option_form import OptionForm
 from twinrig.qt.widgets.pairs_table import PairsTable
@@ -102,6 +103,8 @@ class PlanPage(Page):
         )
         self.extra.edited.connect(self._extra_edited)
         self._others = FaultLabel(context)
+        self.memory = MemoryPanel(context)
+        self.memory.chosen.connect(self._chosen)
         self._layout_parts()
 
     def _layout_parts(self) -> None:
@@ -131,6 +134,7 @@ class PlanPage(Page):
         layout.addLayout(top)
         layout.addWidget(self._state)
         layout.addWidget(self._notice)
+        layout.addWidget(self.memory)
         layout.addWidget(self._scroll, 1)
         layout.addWidget(self._others)
         layout.addLayout(row(self._show, None, self._revert, self._save_as, self._save))
@@ -157,6 +161,7 @@ class PlanPage(Page):
     def refresh(self) -> None:
         """F5: read the file again, if nothing was edited; look for models again."""
         self.head.picker.scan()
+        self.memory.reload()
         if self.model is not None and not self.dirty:
             self.open(self.context.settings.current_profile)
 
@@ -243,6 +248,16 @@ class PlanPage(Page):
             self.model.set_setting(option_id, text)
             self._edited()
 
+    def _chosen(self, option_id: str, text: str) -> None:
+        """The memory part changes a setting, as if it were typed."""
+        if self.model is None or option_id not in self.model.options:
+            return
+        field = self.form.fields.get(option_id)
+        if field is not None:
+            field.set_text(text)
+        else:
+            self._setting_edited(option_id, text)
+
     def _env_edited(self) -> None:
         if self.model is not None:
             self.model.env_rows = [EnvRow(*cells) for cells in self.env.rows()]
@@ -272,6 +287,7 @@ class PlanPage(Page):
         expert = self._expert.isChecked()
         self.head.set_expert(expert)
         model = self.model
+        self.memory.show_profile(None if model is None else model.build()[0])
         for part in (self.head, self.form):
             part.setEnabled(model is not None)
         for part in (self.env, self.extra):

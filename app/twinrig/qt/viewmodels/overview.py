@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -77,14 +77,6 @@ class EndpointView:
             f"curl {self.base_url}/chat/completions{key}"
             f" -H \"Content-Type: application/json\" -d '{data}'"
         )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One sentence, and how good the news is."""
-
-    text: Message
-    kind: str
 
 
 def state_view(record: ServerRecord | None, now_s: float) -> StateView:
@@ -203,21 +195,3 @@ def _power(power_w: float | None, limit_w: float | None) -> Message:
 
 def _value(msgid: str, value: float | None) -> Message:
     return NOT_AVAILABLE if value is None else Message(msgid, {"value": number(value)})
-
-
-def loads(snapshots: Sequence[Snapshot]) -> tuple[float | None, ...]:
-    """Mean load of each card in percent over fresh readings; None = not one was available."""
-    if not snapshots:
-        return ()
-    result: list[float | None] = []
-    for info in snapshots[-1].gpus:
-        known = [
-            sample.utilisation_percent
-            for snapshot in snapshots
-            for sample in snapshot.samples
-            if sample.uuid == info.uuid
-            and not sample.stale
-            and sample.utilisation_percent is not None
-        ]
-        result.append(sum(known) / len(known) if known else None)
-    return tuple(result)

@@ -37,7 +37,12 @@ async def load_or_none(
 async def preflight_run(
     workbench: Workbench, profile_id: str, ids: Sequence[str] | None
 ) -> AsyncIterator[CheckResult | Profile | TwinrigError]:
-    """First the profile (or why there is none), when one is chosen; then a result per check."""
+    """First the profile (or why there is none); then a result per check.
+
+    Without a chosen profile the one that Start would mean is judged: the target's first.
+    """
+    if not profile_id:
+        profile_id = await asyncio.to_thread(_first_profile, workbench)
     profile, error = await load_or_none(workbench, profile_id)
     if error is not None:
         yield error
@@ -45,6 +50,11 @@ async def preflight_run(
         yield profile
     async for result in workbench.preflight.run(profile=profile, ids=ids):
         yield result
+
+
+def _first_profile(workbench: Workbench) -> str:
+    own = (p.id for p in workbench.profiles.list().profiles if p.target == workbench.target)
+    return next(own, "")
 
 
 async def status_stream(
