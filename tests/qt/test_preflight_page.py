@@ -331,3 +331,12 @@ def test_every_control_has_a_name_and_can_be_reached_by_keyboard(qtbot, page, co
     dialog = open_fix(qtbot, page)
     qtbot.waitUntil(named(dialog, Button, "Apply").isEnabled, timeout=5000)
     assert unnamed(dialog) == []
+
+
+def test_without_a_choice_it_judges_the_profile_that_start_would_mean(qtbot, page, workbench):
+    make_profile(workbench, "Demo 24B", "/home/demo/models/Demo-24B-AWQ")
+    assert page.context.settings.current_profile == ""
+    run_all(qtbot, page)
+    assert any("Demo 24B" in text for text in visible_texts(page))
+    skipped = [r for r in page.model.rows if r.result and r.result.status is Status.SKIP]
+    assert skipped == []
