@@ -49,6 +49,8 @@ class HistoryStore:
             return
         try:
             self._write(minutes, events)
+        except NewerSchemaError:  # is a damage to those who cannot read it, but not damaged
+            raise
         except DamagedFileError:
             aside = self._move_aside()
             self._write(minutes, events)
