@@ -1,0 +1,165 @@
+"""What the memory part of the Plan page shows: facts gathered once, plans computed at each edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.memory import (
+    GIB,
+    Card,
+    GpuPlan,
+    Lever,
+    Measurement,
+    MemoryPlan,
+    PartKind,
+    Verdict,
+)
+from twinrig.domain.profile import Profile
+from twinrig.domain.server import ACTIVE_STATES
+from twinrig.messages import Message, message
+from twinrig.services.calibration import machine_key, settings_key
+from twinrig.services.estimating import cards_of, settings_of
+from twinrig.sizing.estimate import SizedModel, estimate
+from twinrig.sizing.solve import levers
+
+if TYPE_CHECKING:
+    from twinrig.services.workbench import Workbench
+
+TONES = {Verdict.FITS: "ok", Verdict.TIGHT: "warn", Verdict.DOES_NOT_FIT: "fail"}
+MIN_CONTEXT = 1024
+
+
+@dataclass(frozen=True)
+class SizingFacts:
+    """What does not change while the user types. ``error`` says why there is no ``model``."""
+
+    path: str
+    model: SizedModel | None = None
+    error: TwinrigError | None = None
+    cards: tuple[Card, ...] = ()
+    machine: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    reserve_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SizingAnswer:
+    """A plan for the settings as typed, or the sentence of why there is none."""
+
+    plan: MemoryPlan | None
+    fault: Message | None = None
+    next_step: Message | None = None
+    levers: tuple[Lever, ...] = ()
+    measurement: Measurement | None = None
+    limit: int | None = None
+
+    @property
+    def tone(self) -> str:
+        """Semantic colour of the verdict."""
+        return "muted" if self.plan is None else TONES[self.plan.verdict]
+
+
+async def gather_facts(
+    workbench: Workbench, path: str, load: Callable[[str], Profile]
+) -> SizingFacts:
+    """Read model folder, cards and measurements of the target."""
+    facts = workbench.estimating()
+    await facts.collect(load)
+    gpus, samples = await facts.gpus()
+    record = await workbench.controller.active_record()
+    ours = record is not None and record.state in ACTIVE_STATES
+    # Our own server's memory is free again when it restarts; what it holds is all but the rest.
+    readings = () if ours else samples
+    found = SizingFacts(
+        path=path,
+        cards=cards_of(gpus, readings, {}),
+        machine=machine_key(gpus),
+        measurements=facts.store.all(),
+        reserve_bytes=facts.reserve_bytes,
+    )
+    try:
+        model = await facts.model(path)
+    except TwinrigError as error:
+        return SizingFacts(path, None, error, found.cards, found.machine)
+    return SizingFacts(
+        path,
+        model,
+        None,
+        found.cards,
+        found.machine,
+        found.measurements,
+        found.reserve_bytes,
+    )
+
+
+def answer(facts: SizingFacts, profile: Profile) -> SizingAnswer:
+    """The plan for a profile as typed; pure and quick (a few milliseconds with the levers)."""
+    if facts.model is None:
+        error = facts.error
+        return SizingAnswer(None, error.text if error else None, error.next_step if error else None)
+    measurement = _measurement(facts, profile)
+    try:
+        settings = settings_of(
+            profile,
+            facts.cards,
+            reserve_bytes=facts.reserve_bytes,
+            measurement=measurement,
+        )
+        plan = estimate(facts.model, settings)
+        found = levers(facts.model, settings) if facts.cards else ()
+    except TwinrigError as error:
+        return SizingAnswer(None, error.text, error.next_step)
+    return SizingAnswer(plan, None, None, found, measurement, facts.model.shape.max_position)
+
+
+def _measurement(facts: SizingFacts, profile: Profile) -> Measurement | None:
+    key = settings_key(profile.settings)
+    engine = profile.engine
+    wanted = (facts.machine, engine.id, engine.version, profile.model.path, key)
+    for found in reversed(facts.measurements):
+        if wanted == (
+            found.machine,
+            found.engine_id,
+            found.engine_version,
+            found.model,
+            found.settings_key,
+        ):
+            return found
+    return None
+
+
+def best_settings(profile: Profile, plan: MemoryPlan) -> dict[str, str]:
+    """Settings that use what is free: longest context, and no more requests than can start."""
+    found: dict[str, str] = {}
+    if plan.max_context_tokens:
+        found["context_length"] = str(plan.max_context_tokens)
+    asked = profile.settings.get("max_num_seqs")
+    most = plan.max_num_seqs
+    if most is not None and (not isinstance(asked, int) or asked > most):
+        found["max_num_seqs"] = str(most)
+    return found
+
+
+def predicted_against_measured(answer: SizingAnswer) -> Message | None:
+    """One sentence, None when nothing was measured."""
+    found, plan = answer.measurement, answer.plan
+    if found is None or plan is None or found.kv_pool_bytes is None:
+        return None
+    return message(
+        "KV cache per card: {predicted} GiB predicted, {measured} GiB measured at the last start.",
+        predicted=gib(plan.kv_pool_bytes or 0),
+        measured=gib(found.kv_pool_bytes),
+    )
+
+
+def gib(size_bytes: int) -> str:
+    """One decimal."""
+    return f"{size_bytes / GIB:.1f}"
+
+
+def segments(gpu: GpuPlan) -> tuple[tuple[PartKind, int, Message], ...]:
+    """Parts of a card that take room, in drawing order."""
+    return tuple((p.kind, p.size_bytes, p.text) for p in gpu.parts if p.size_bytes > 0)
