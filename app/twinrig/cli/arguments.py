@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from twinrig import __version__
+from twinrig.cli.estimate_arguments import add_estimate
 from twinrig.messages import LANGUAGES, N_, Translator
 
 TARGETS = ("auto", "local", "wsl", "demo")
@@ -252,6 +253,7 @@ def _seconds(text: str) -> float:
 _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("up", N_("do everything: check, plan, start, watch"), _up),
     ("doctor", N_("check this machine; nothing is changed"), _doctor),
+    ("estimate", N_("compute what fits on the cards, before a download"), add_estimate),
     ("fix", N_("show a fix, ask, apply it, prove it"), _fix),
     ("undo", N_("list the changes made by fixes, or take one back"), _undo),
     ("profiles", N_("list, show, make and change profiles"), _profiles),

@@ -93,11 +93,12 @@ def _close_output() -> None:
 
 
 def _verb(args: argparse.Namespace) -> Verb:
-    from twinrig.cli import doctor, fix, profiles, server, undo, up, watch
+    from twinrig.cli import doctor, estimate, fix, profiles, server, undo, up, watch
 
     verbs: Mapping[str, Verb] = {
         "up": up.run,
         "doctor": doctor.run,
+        "estimate": estimate.run,
         "fix": fix.run,
         "undo": undo.run,
         "profiles": profiles.run,
