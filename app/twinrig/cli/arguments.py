@@ -143,6 +143,17 @@ def _supervise(parser: argparse.ArgumentParser, tr: Translator) -> None:
     )
 
 
+def _diagnose(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("file", metavar="FILE", help=tr.text(N_("log to read; - is the input")))
+    parser.add_argument(
+        "--context",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help=tr.text(N_("a fact that the log does not tell; may be repeated")),
+    )
+
+
 def _demo_server(parser: argparse.ArgumentParser, tr: Translator) -> None:
     parser.add_argument(
         "--config",
@@ -261,6 +272,7 @@ _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("stop", N_("stop the server and wait until nothing is left"), _stop),
     ("status", N_("one look at the server"), _status),
     ("watch", N_("live view of both cards and the server"), _watch),
+    ("diagnose", N_("tell from a log why a server ended"), _diagnose),
     ("supervise", N_("own a server in the foreground; services call this"), _supervise),
     ("demo-server", N_("run the demo rig's server in the foreground"), _demo_server),
 )

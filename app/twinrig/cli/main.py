@@ -93,10 +93,11 @@ def _close_output() -> None:
 
 
 def _verb(args: argparse.Namespace) -> Verb:
-    from twinrig.cli import doctor, estimate, fix, profiles, server, undo, up, watch
+    from twinrig.cli import diagnose, doctor, estimate, fix, profiles, server, undo, up, watch
 
     verbs: Mapping[str, Verb] = {
         "up": up.run,
+        "diagnose": diagnose.run,
         "doctor": doctor.run,
         "estimate": estimate.run,
         "fix": fix.run,

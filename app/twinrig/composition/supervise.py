@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from twinrig import assets
 from twinrig.composition.targets import Rig, open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import explain_exit, is_permanent
-from twinrig.diagnosis.rules import load_rules
+from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.errors import UsageError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import ExitStatus, SecretStore
@@ -26,8 +26,6 @@ from twinrig.services.installs import EngineFinder
 from twinrig.services.profile_store import ProfileStore
 from twinrig.supervisor.parts import SupervisorParts
 from twinrig.supervisor.supervise import supervise
-
-RULES = "rules/vllm.yaml"
 
 
 def run_supervisor(target: str, profile_id: str) -> int:
@@ -54,7 +52,7 @@ def supervisor_parts(
     profiles = ProfileStore(paths.profiles, rig.engines)
     profiles.path(profile_id)
     preparer = Preparer(rig, layout, open_secrets(paths, environ))
-    rules = load_rules(assets.read_text(RULES), RULES)
+    rules = load_shipped(assets.read_text)
 
     def explain(lines: Sequence[str], exit_status: ExitStatus) -> Failure:
         return explain_exit(lines, str(exit_status), rules)

@@ -1,4 +1,4 @@
-"""Why a server ended: rules over the whole log, in the catalogue's order of decision.
+"""Why a server ended, or what is wrong with it: the order of decision over a whole log.
 
 The cause is rarely the last line (failure catalogue 1.1): wrappers never decide, and of all matches
 the earliest of the earliest tier wins. What was logged before the server became ready did not
@@ -9,42 +9,72 @@ the first real exception is shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from twinrig.diagnosis.conditions import Verdict, judge_all
+from twinrig.diagnosis.crashes import asynchronous_note
 from twinrig.diagnosis.derived import DERIVATIONS
-from twinrig.diagnosis.normalise import clean, is_info, is_warning, plain, without_info
-from twinrig.diagnosis.root_cause import BLOCK_LINES, find_root_cause
-from twinrig.diagnosis.rules import Rule, Rules
+from twinrig.diagnosis.normalise import plain
+from twinrig.diagnosis.root_cause import RootCause
+from twinrig.diagnosis.rules import CONFIDENCES, Kind, Rules, Signature
+from twinrig.diagnosis.scan import Hit, LogScan, Scanned
+from twinrig.diagnosis.timeline import Moment, timeline
 from twinrig.domain.checks import Finding
-from twinrig.domain.supervision import Failure
+from twinrig.domain.supervision import Candidate, Failure
 from twinrig.messages import Message, message
 
-NEAR_LINES = 80
 MAX_LINE_CHARS = 4000
+MAX_CANDIDATES = 4
 UNKNOWN = "?"
-READY_MARKER = "ready"
+PREVIOUS_CRASH = "previous_crash"
+"""Fact: the line that told of an earlier crash of the same profile."""
+_TRUE = ("true", "1", "yes")
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A rule that holds. ``line_no`` is 1-based, None when only the exit status speaks."""
+    """A kind that holds. ``line_no`` is 1-based, None when no line of the log tells it."""
 
     finding: Finding
     confidence: str
-    rule: Rule
+    kind: Kind
+    signature: Signature
     text: Message
     next_step: Message
+    why: Message
     line_no: int | None = None
     line: str = ""
 
 
-def explain_exit(lines: Sequence[str], exit_text: str, rules: Rules) -> Failure:
+@dataclass(frozen=True)
+class Report:
+    """Everything about one log. ``kind`` is "failure", "healthy" or "unknown"."""
+
+    kind: str
+    findings: tuple[Diagnosis, ...]
+    root: RootCause | None
+    server_ready: bool
+    speeds_tps: tuple[float, ...]
+    facts: Mapping[str, str]
+    notes: tuple[Message, ...] = ()
+    moments: tuple[Moment, ...] = ()
+
+
+def explain_exit(
+    lines: Sequence[str],
+    exit_text: str,
+    rules: Rules,
+    context: Mapping[str, str] | None = None,
+) -> Failure:
     """The failure to tell the user. ``lines`` are of this run only, ``exit_text`` as
     ``str(ExitStatus)``. Never raises for any content of the log."""
-    scan = _Scan(lines, rules)
-    found = _decide(scan, lines, exit_text, rules)
-    return _known(found[0]) if found else _unknown(lines, exit_text, rules, scan.ready_line_no)
+    report = diagnose(lines, exit_text, rules, context)
+    # What a client did wrong ended no server.
+    causes = [d for d in report.findings if d.signature.tier != "request"]
+    if causes:
+        return _known(causes, report.notes)
+    return _unknown(report.root, exit_text, report.notes)
 
 
 def is_permanent(failure: Failure) -> bool:
@@ -52,192 +82,260 @@ def is_permanent(failure: Failure) -> bool:
     return failure.permanent
 
 
-def diagnose(lines: Sequence[str], exit_text: str, rules: Rules) -> tuple[Diagnosis, ...]:
-    """All rules that hold, the decisive one first; each rule at most once."""
-    return _decide(_Scan(lines, rules), lines, exit_text, rules)
+def diagnose(
+    lines: Iterable[str],
+    exit_text: str,
+    rules: Rules,
+    context: Mapping[str, str] | None = None,
+) -> Report:
+    """Diagnose lines that are in memory."""
+    scan = LogScan(rules, context)
+    scan.feed(list(lines))
+    return conclude(scan, exit_text, rules, context)
 
 
-def _decide(
-    scan: _Scan, lines: Sequence[str], exit_text: str, rules: Rules
-) -> tuple[Diagnosis, ...]:
-    hits = scan.run()
-    found = [
-        _diagnosis(rule, lines, hit)
-        for rule, hit in hits.items()
-        if hit.line_no >= scan.ready_line_no
-        and not any(text in scan.present for text in rule.absent)
-        and _exit_fits(rule, exit_text)
-    ]
-    for rule in rules.rules:
-        if not rule.needles and _exit_fits(rule, exit_text) and scan.seen_fits(rule):
-            found.append(_diagnosis(rule, lines, None))
-    order = {id(rule): position for position, rule in enumerate(rules.rules)}
-    found.sort(key=lambda d: (d.rule.rank, d.line_no or 0, order[id(d.rule)]))
-    return tuple(found)
+def conclude(
+    scan: LogScan,
+    exit_text: str,
+    rules: Rules,
+    context: Mapping[str, str] | None = None,
+) -> Report:
+    """End a scan that was fed, and decide. The kernel log of the context is read as well."""
+    kernel = (context or {}).get("dmesg", "")
+    if kernel:
+        scan.feed_beside(kernel.splitlines())
+    scanned = scan.finish()
+    wanted = scanned.facts.get("stop_requested", "").lower() in _TRUE
+    findings = () if wanted else _decide(scanned, exit_text, rules)
+    root = None if wanted else scanned.root
+    sure = bool(findings) and findings[0].confidence != "low" and findings[0].kind.catalogued
+    kind = "failure" if sure else "unknown" if findings or root else "healthy"
+    earlier = [scanned.facts[PREVIOUS_CRASH]] if PREVIOUS_CRASH in scanned.facts else []
+    note = asynchronous_note([*earlier, *scanned.crashes] if scanned.crashes else [])
+    return Report(
+        kind,
+        findings,
+        _shown_root(findings, root),
+        _ready(scanned, findings),
+        tuple(scanned.speeds),
+        scanned.facts,
+        (note,) if note and not wanted else (),
+        timeline(scanned.markers, findings, kernel),
+    )
 
 
-@dataclass(frozen=True)
-class _Hit:
-    line_no: int
-    captured: Mapping[str, str]
+def _shown_root(findings: Sequence[Diagnosis], root: RootCause | None) -> RootCause | None:
+    """Line of the first finding; of one that is not sure only when no exception stands there."""
+    if not findings or findings[0].line_no is None:
+        return root
+    if findings[0].confidence == "low" and root is not None:
+        return root
+    return RootCause(findings[0].line_no, findings[0].line)
 
 
-class _Scan:
-    """One pass over the log, block by block: a block without a needle costs next to nothing."""
-
-    def __init__(self, lines: Sequence[str], rules: Rules) -> None:
-        self._lines = lines
-        self._rules = rules
-        self._seen: set[str] = set()
-        self._counts: dict[int, int] = {}
-        self._hits: dict[Rule, _Hit] = {}
-        self._absent = {text for rule in rules.rules for text in rule.absent}
-        self.present: set[str] = set()
-        self.ready_line_no = 0
-
-    def run(self) -> dict[Rule, _Hit]:
-        """First hit of each rule whose conditions on order and neighbourhood hold."""
-        for start in range(0, len(self._lines), BLOCK_LINES):
-            block = self._lines[start : start + BLOCK_LINES]
-            text = clean("\n".join(block))
-            self.present |= {t for t in self._absent - self.present if t in text}
-            markers = [
-                name
-                for name, phrase in self._rules.markers.items()
-                if name not in self._seen and phrase in text
-            ]
-            rules = self._candidates(text, info=True)
-            rules += self._candidates(clean("\n".join(without_info(block))), info=False)
-            if rules or markers:
-                self._lines_of(block, start, rules, markers)
-        return self._hits
-
-    def _candidates(self, text: str, *, info: bool) -> list[Rule]:
-        """Rules without a hit so far of which some needle stands in the text."""
-        present: dict[str, bool] = {}
-        found = []
-        for rule in self._rules.rules:
-            if rule.info is not info or rule in self._hits:
-                continue
-            for needle in rule.needles:
-                if needle not in present:
-                    present[needle] = needle in text
-                if present[needle]:
-                    found.append(rule)
-                    break
-        return found
-
-    def seen_fits(self, rule: Rule) -> bool:
-        """Whether the markers seen so far allow the rule."""
-        return self._seen.issuperset(rule.after) and self._seen.isdisjoint(rule.before)
-
-    def _lines_of(
-        self, block: Sequence[str], start: int, rules: Sequence[Rule], markers: Sequence[str]
-    ) -> None:
-        for number, raw in enumerate(block, start + 1):
-            line = clean(raw)
-            for name in markers:
-                if self._rules.markers[name] in line:
-                    self._seen.add(name)
-                    if name == READY_MARKER and not self.ready_line_no:
-                        self.ready_line_no = number
-            if any(phrase in line for phrase in self._rules.harmless):
-                continue
-            info, warning = is_info(line), is_warning(line)
-            for rule in rules:
-                if (info and not rule.info) or (warning and not rule.may_warn):
-                    continue
-                if rule not in self._hits and any(needle in line for needle in rule.needles):
-                    self._try(rule, number, line[:MAX_LINE_CHARS])
-
-    def _try(self, rule: Rule, number: int, line: str) -> None:
-        found = rule.match.search(line) if rule.match else None
-        if (rule.match and not found) or (rule.excludes and rule.excludes.search(line)):
-            return
-        if not self.seen_fits(rule) or not self._near_fits(rule, number):
-            return
-        count = self._counts.get(id(rule), 0) + 1
-        self._counts[id(rule)] = count
-        if count >= rule.repeats:
-            captured = found.groupdict() if found else {}
-            self._hits[rule] = _Hit(number, {k: v for k, v in captured.items() if v is not None})
-
-    def _near_fits(self, rule: Rule, number: int) -> bool:
-        if rule.near is None and rule.not_near is None:
-            return True
-        above = list(self._lines[max(0, number - NEAR_LINES) : number])
-        if rule.near is not None and not _any(rule.near, above):
-            return False
-        return rule.not_near is None or not _any(rule.not_near, above)
+def _ready(scanned: Scanned, findings: Sequence[Diagnosis]) -> bool:
+    """vLLM up to 0.6 binds its port only after it says that it is up."""
+    if any(d.finding.id == "port-in-use" for d in findings):
+        return False
+    return scanned.ever_ready or "task_running" in scanned.facts
 
 
-def _any(pattern: re.Pattern[str], lines: Sequence[str]) -> bool:
-    return any(pattern.search(line) for line in lines)
+def _decide(scanned: Scanned, exit_text: str, rules: Rules) -> tuple[Diagnosis, ...]:
+    best: dict[str, tuple[tuple[int, int, int], Diagnosis]] = {}
+    for kind, signature, hit in claims(scanned, exit_text, rules):
+        confidence = kind.confidence(signature)
+        if judge_all(signature.when, scanned.facts) is Verdict.UNKNOWN:
+            confidence = _lowered(confidence)
+        weak = int(confidence == "low")
+        order = hit.order if hit else 1 << 60
+        key = (weak, signature.rank, order)
+        if kind.id not in best or key < best[kind.id][0]:
+            found = _diagnosis(kind, signature, confidence, hit, scanned)
+            best[kind.id] = (key, found)
+    held = set(best)
+    ranked = sorted(
+        best.values(), key=lambda item: (not held.isdisjoint(item[1].kind.unless), *item[0])
+    )
+    return tuple(diagnosis for _, diagnosis in ranked)
 
 
-def _exit_fits(rule: Rule, exit_text: str) -> bool:
-    return rule.exit is None or rule.exit.search(exit_text) is not None
+def claims(
+    scanned: Scanned, exit_text: str, rules: Rules
+) -> Iterator[tuple[Kind, Signature, Hit | None]]:
+    """All signatures that hold, with the place that tells it; None = no line does."""
+    for kind, signature, hit in _places(scanned, rules):
+        if judge_all(signature.when, scanned.facts) is Verdict.FAILS:
+            continue
+        if _rest_fits(signature, scanned, exit_text):
+            yield kind, signature, hit
 
 
-def _diagnosis(rule: Rule, lines: Sequence[str], hit: _Hit | None) -> Diagnosis:
+def _places(scanned: Scanned, rules: Rules) -> Iterator[tuple[Kind, Signature, Hit | None]]:
+    """Signatures whose own line or observation is there."""
+    for kind, hit in scanned.hits:
+        if not hit.signature.observed and _in_time(hit, scanned):
+            yield kind, hit.signature, hit
+    for kind in rules.kinds:
+        for signature in kind.signatures:
+            if signature.observed:
+                seen = _observed(signature, scanned)
+                if seen is not None:
+                    yield kind, signature, seen
+            elif not signature.needles:
+                yield kind, signature, None
+
+
+def _in_time(hit: Hit, scanned: Scanned) -> bool:
+    """Of this run of the server, not survived, and not an echo of a wanted stop."""
+    signature = hit.signature
+    if hit.stopped and not signature.after_stop:
+        return False
+    if hit.epoch != scanned.epoch:
+        return signature.after_stop and hit.line_no is not None and not scanned.ready
+    survived = scanned.ready_order and hit.order < scanned.ready_order
+    return not survived or signature.survives or hit.line_no is None
+
+
+def _observed(signature: Signature, scanned: Scanned) -> Hit | None:
+    seen = scanned.observations.get(signature.observed)
+    if seen is None:
+        return None
+    order = seen.line_no or 1 << 59
+    ready_first = bool(scanned.ready_order)
+    if ready_first and order < scanned.ready_order and not signature.survives:
+        return None
+    return Hit(signature, seen.line_no, seen.line, seen.params, order, scanned.epoch, False)
+
+
+def _rest_fits(signature: Signature, scanned: Scanned, exit_text: str) -> bool:
+    if signature.exit is not None and not signature.exit.search(exit_text):
+        return False
+    if signature.present and scanned.present.isdisjoint(signature.present):
+        return False
+    if not scanned.present.isdisjoint(signature.absent):
+        return False
+    if signature.needles:
+        return True
+    names = {marker.name for marker in scanned.markers if marker.epoch == scanned.epoch}
+    return names.issuperset(signature.after) and names.isdisjoint(signature.before)
+
+
+def _lowered(confidence: str) -> str:
+    """Without a fact that the kind depends on, never above medium (failure catalogue 2)."""
+    return max(confidence, "medium", key=CONFIDENCES.index)
+
+
+def _diagnosis(
+    kind: Kind, signature: Signature, confidence: str, hit: Hit | None, scanned: Scanned
+) -> Diagnosis:
     captured = dict(hit.captured) if hit else {}
-    for name in rule.derive:
+    for name in signature.derive:
         value = DERIVATIONS[name].compute(captured)
         if value is not None:
             captured[DERIVATIONS[name].gives] = value
-    finding = Finding(rule.id, tuple(sorted(captured.items())), fixes=rule.fixes)
+    fixes, next_step = signature.fixes or kind.fixes, signature.next_step or kind.next_step
+    for variant in kind.variants:
+        if judge_all(variant.when, scanned.facts) is Verdict.HOLDS:
+            fixes, next_step = variant.fixes, variant.next_step or next_step
+            break
+    finding = Finding(kind.id, tuple(sorted(captured.items())), fixes=fixes)
     return Diagnosis(
         finding,
-        rule.confidence,
-        rule,
-        Message(rule.text, dict(_filled(rule.text, captured))),
-        Message(rule.next_step, dict(_filled(rule.next_step, captured))),
+        confidence,
+        kind,
+        signature,
+        _message(signature.text or kind.text, captured),
+        _message(next_step, captured),
+        _why(signature, scanned, hit),
         hit.line_no if hit else None,
-        clean(lines[hit.line_no - 1]) if hit else "",
+        hit.line if hit else "",
     )
 
 
-def _filled(text: str, captured: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _why(signature: Signature, scanned: Scanned, hit: Hit | None) -> Message:
+    known = [f"{c.fact}={scanned.facts[c.fact]}" for c in signature.when if c.fact in scanned.facts]
+    missing = [c.fact for c in signature.when if c.fact not in scanned.facts]
+    if missing:
+        return message(
+            "Less sure, because this is not known here: {facts}", facts=", ".join(missing)
+        )
+    if hit is not None and hit.line_no is not None and known:
+        return message(
+            "Line {line_no} of the log says so, and it fits what is known: {facts}",
+            line_no=hit.line_no,
+            facts=", ".join(known),
+        )
+    if hit is not None and hit.line_no is not None:
+        return message("Line {line_no} of the log says so.", line_no=hit.line_no)
+    if known:
+        return message("What is known beside the log says so: {facts}", facts=", ".join(known))
+    return message("No line says so; it is what such an end most often means.")
+
+
+def _message(text: str, captured: Mapping[str, str]) -> Message:
     """Values of a text's fields; one that this version's message lacks is shown as unknown."""
-    for name in re.findall(r"\{(\w+)\}", text):
-        yield name, captured.get(name, UNKNOWN)
+    names = re.findall(r"\{(\w+)\}", text)
+    return Message(text, {name: captured.get(name, UNKNOWN) for name in names})
 
 
-def _known(diagnosis: Diagnosis) -> Failure:
-    rule = diagnosis.rule
+def _known(findings: Sequence[Diagnosis], notes: Sequence[Message]) -> Failure:
+    first = findings[0]
+    own = first.signature.permanent
     return Failure(
+        first.text,
+        first.next_step,
+        finding_id=first.kind.id if first.kind.catalogued else "",
+        confidence=first.confidence,
+        root_cause_line=first.line[:MAX_LINE_CHARS],
+        log_line_no=first.line_no,
+        permanent=first.kind.permanent if own is None else own,
+        params=first.finding.params,
+        fixes=first.finding.fixes,
+        why=notes[0] if notes else first.why,
+        others=tuple(_candidate(d) for d in findings[1:MAX_CANDIDATES]),
+    )
+
+
+def _candidate(diagnosis: Diagnosis) -> Candidate:
+    return Candidate(
+        diagnosis.kind.id if diagnosis.kind.catalogued else "",
         diagnosis.text,
         diagnosis.next_step,
-        finding_id=rule.id if rule.catalogued else "",
-        confidence=diagnosis.confidence,
-        root_cause_line=diagnosis.line[:MAX_LINE_CHARS],
-        log_line_no=diagnosis.line_no,
-        permanent=rule.permanent,
-        params=diagnosis.finding.params,
-        fixes=rule.fixes,
+        diagnosis.confidence,
+        diagnosis.line[:MAX_LINE_CHARS],
+        diagnosis.line_no,
+        diagnosis.finding.params,
+        diagnosis.finding.fixes,
     )
 
 
-def _unknown(lines: Sequence[str], exit_text: str, rules: Rules, ready_line_no: int) -> Failure:
-    """Of a server that was ready, an error after that comes first."""
-    root = find_root_cause(lines, rules, start=ready_line_no)
-    if root is None and ready_line_no:
-        root = find_root_cause(lines, rules)
+def _unknown(root: RootCause | None, exit_text: str, notes: Sequence[Message]) -> Failure:
+    why = notes[0] if notes else None
     if root is None:
         return Failure(
             message(
                 "The server ended by itself ({exit}); its log does not say why.", exit=exit_text
             ),
             message("Start it again; if it ends again, look at the last lines of the log."),
+            why=why,
         )
-    return Failure(
+    failure = Failure(
         message(
             "The server ended by itself ({exit}). The cause is not known; the first error in"
             " its log is: {line}",
             exit=exit_text,
             line=plain(root.line)[:300],
         ),
-        message("Look at line {line_no} of the log and the lines above it.", line_no=root.line_no),
+        message("Look at this line of the kernel log and the lines above it."),
         root_cause_line=root.line[:MAX_LINE_CHARS],
         log_line_no=root.line_no,
+        why=why,
+    )
+    if root.line_no is None:
+        return failure
+    return replace(
+        failure,
+        next_step=message(
+            "Look at line {line_no} of the log and the lines above it.", line_no=root.line_no
+        ),
     )

@@ -11,33 +11,91 @@ import codecs
 import re
 from collections.abc import Sequence
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _JOURNAL = re.compile(
-    r"(?:[A-Z][a-z]{2} [ \d]\d|\d{4}-\d\d-\d\d)[T ]\d\d:\d\d:\d\d\S* \S+ [\w.@-]+\[\d+\]: "
+    r"(?:[A-Z][a-z]{2} [ \d]\d|\d{4}-\d\d-\d\d)"
+    r"[T ]\d\d:\d\d:\d\d[^\sZ]* [\w.-]+ [\w.@-]+(?:\[\d+\])?: "
 )
-_COMPOSE = re.compile(r"[\w.-]+-\d+\s+\| ")
+_COMPOSE = re.compile(r"[\w.-]+ {1,30}\| ")
+_DOCKER_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z ")
+_TRANSPORT = (_COMPOSE, _JOURNAL, _DOCKER_TIME)
 _ROLE = re.compile(r"\((?P<role>\w[\w-]*)(?: rank=\d+)? pid=\d+\) ?")
+_RANK = re.compile(r"\[rank\d+\]: ?")
 _LOGGER = re.compile(
-    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+\.py:\d+\] ?"
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\] ?"
 )
+_TABBY = re.compile(
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (?:\| )?)?"
+    r"(?:DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)(?::|  ? ? ? ?\|)"
+)
+_PREFIXES = (
+    re.compile(r"[\w.-]+-\d+ {1,30}\| "),
+    _JOURNAL,
+    _DOCKER_TIME,
+    _ROLE,
+    _LOGGER,
+    _TABBY,
+    _ROLE,
+    _RANK,
+)
+_WARNING = re.compile(r"(?:^|[)|] |\d )WARNING\b")
 _OTHER_LEVEL = re.compile(" ERROR| WARN| CRITICAL")
 _UTF16_SAMPLE_BYTES = 4096
+_PROBED_LINES = 40
 LEVEL_CHARS = 60
 
 
 def decode_log(data: bytes) -> list[str]:
     """Lines of a log file without their ends; UTF-16 (wsl.exe) is recognised, damage is shown."""
-    text = data.decode(_encoding(data), "replace").removeprefix("\ufeff")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    if lines and not lines[-1]:
-        lines.pop()
-    return lines
+    decoder = LogDecoder()
+    lines = decoder.feed(data)
+    return lines + decoder.finish()
+
+
+class LogDecoder:
+    """Bytes in pieces -> lines without their ends. The encoding is told by the beginning."""
+
+    def __init__(self) -> None:
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._head = b""
+        self._rest = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Lines completed by ``data``."""
+        if self._decoder is None:
+            self._head += data
+            if len(self._head) < _UTF16_SAMPLE_BYTES:
+                return []
+            data = self._begin()
+        return self._lines(data, final=False)
+
+    def finish(self) -> list[str]:
+        """The last lines, also one without an end."""
+        data = self._begin() if self._decoder is None else b""
+        lines = self._lines(data, final=True)
+        if self._rest:
+            lines.append(self._rest.removesuffix("\r"))
+        return lines
+
+    def _begin(self) -> bytes:
+        self._decoder = codecs.getincrementaldecoder(_encoding(self._head))("replace")
+        data, self._head = self._head, b""
+        return data
+
+    def _lines(self, data: bytes, *, final: bool) -> list[str]:
+        assert self._decoder is not None
+        text = self._rest + self._decoder.decode(data, final).removeprefix("\ufeff")
+        lines = text.split("\n")
+        self._rest = lines.pop()
+        if "\r\n" in text:
+            return [line.removesuffix("\r") for line in lines]
+        return lines
 
 
 def clean(text: str) -> str:
     """Without colours, NULs and Windows line ends; cheap when there is none of them.
 
-    Works on a line and on many lines joined by line feeds alike.
+    Works on a line and on many lines joined by line feeds alike; never changes their number.
     """
     if "\x1b" in text:
         text = _ANSI.sub("", text)
@@ -48,12 +106,39 @@ def clean(text: str) -> str:
     return text.removesuffix("\r")
 
 
+def cleaned(lines: Sequence[str]) -> list[str]:
+    """Each line cleaned; their number stays."""
+    text = clean("\n".join(lines))
+    result = text.split("\n")
+    if len(result) != len(lines):  # a line that held line ends itself
+        result = [clean(line).replace("\n", " ") for line in lines]
+    return result
+
+
+def without_transport(lines: Sequence[str]) -> Sequence[str]:
+    """Without the prefixes of journald and docker; the same object when there are none."""
+    result = lines
+    for pattern in _TRANSPORT:
+        probed = [line for line in result[:_PROBED_LINES] if line]
+        matching = sum(pattern.match(line) is not None for line in probed)
+        if probed and matching * 2 >= len(probed):
+            result = [_without(pattern, line) for line in result]
+    return result
+
+
+def _without(pattern: re.Pattern[str], line: str) -> str:
+    match = pattern.match(line)
+    return line[match.end() :] if match else line
+
+
 def plain(line: str) -> str:
     """The message of a line: no colours, last state of a progress bar, no prefix of any kind."""
     text = clean(line).rpartition("\r")[2]
-    for pattern in (_COMPOSE, _JOURNAL, _ROLE, _LOGGER):
+    for pattern in _PREFIXES:
         if match := pattern.match(text):
             text = text[match.end() :]
+            if pattern is _TABBY:
+                text = text.removeprefix(" ").lstrip()
     return text.rstrip()
 
 
@@ -63,29 +148,26 @@ def role(line: str) -> str:
     return match["role"] if match else ""
 
 
+def starts_record(line: str) -> bool:
+    """Whether a line begins as a logger's or process's own line does."""
+    return any(p.match(line) for p in (_ROLE, _LOGGER, _TABBY, _RANK, *_TRANSPORT))
+
+
 def is_info(line: str) -> bool:
     """Whether the engine's logger, NCCL or uvicorn wrote the line at level INFO.
 
     Only the beginning counts: messages quote the word (``NCCL_DEBUG=INFO``).
     """
     head = line[:LEVEL_CHARS]
-    if head.startswith("INFO:"):
-        return True
+    if head.startswith("INFO"):
+        return head[4:5] in (":", " ")
     return " INFO" in head and not _OTHER_LEVEL.search(head)
 
 
 def is_warning(line: str) -> bool:
     """Whether the engine's logger wrote the line at level WARNING: it went on afterwards."""
-    return " WARNING " in line[:LEVEL_CHARS]
-
-
-def without_info(lines: Sequence[str]) -> list[str]:
-    """Lines of other levels, and lines without a level; nearly all lines go the short way."""
-    return [
-        line
-        for line in lines
-        if not line.startswith("INFO:") and (" INFO" not in line[:LEVEL_CHARS] or not is_info(line))
-    ]
+    head = line[:LEVEL_CHARS]
+    return "WARNING" in head and _WARNING.search(head) is not None
 
 
 def _encoding(data: bytes) -> str:
@@ -94,8 +176,8 @@ def _encoding(data: bytes) -> str:
     sample = data[:_UTF16_SAMPLE_BYTES]
     odd, even = sample[1::2].count(0), sample[::2].count(0)
     half = len(sample) // 2
-    if half and odd > half * 0.7 and even < half * 0.1:
+    if half and odd > half * 0.5 and even < half * 0.1:
         return "utf-16-le"
-    if half and even > half * 0.7 and odd < half * 0.1:
+    if half and even > half * 0.5 and odd < half * 0.1:
         return "utf-16-be"
     return "utf-8"

@@ -1,4 +1,4 @@
-"""The shipped rules, parsed once."""
+"""The shipped rules and the recorded logs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from twinrig import assets
-from twinrig.diagnosis.rules import Rules, load_rules
+from fixtures.rule_samples import FIXTURES, SHIPPED
+from twinrig.diagnosis.rules import Rules
 
 
 @pytest.fixture(scope="session")
 def rules() -> Rules:
-    return load_rules(assets.read_text("rules/vllm.yaml"), "vllm.yaml")
+    return SHIPPED
 
 
 @pytest.fixture
 def recorded() -> Path:
-    return Path(__file__).parents[2] / "fixtures" / "vllm"
+    return FIXTURES / "vllm"

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinrig.diagnosis.normalise import clean, decode_log, is_info, plain, role, without_info
+from twinrig.diagnosis.normalise import (
+    LogDecoder,
+    clean,
+    cleaned,
+    decode_log,
+    is_info,
+    is_warning,
+    plain,
+    role,
+    starts_record,
+    without_transport,
+)
 
 ERROR = "RuntimeError: UVA is not available"
 
@@ -36,7 +47,7 @@ def test_the_message_alone_is_left(line: str) -> None:
 
 
 def test_text_that_only_looks_like_a_prefix_stays() -> None:
-    for line in ("(see page 3)", "ERROR: something", "  Value error, x", "a | b"):
+    for line in ("(see page 3)", "ERRORS: something", "  Value error, x", "a | b"):
         assert plain(line) == line
 
 
@@ -95,4 +106,59 @@ def test_level_info_is_told_by_the_beginning_alone() -> None:
     ]
     assert all(is_info(line) for line in info)
     assert not any(is_info(line) for line in other)
-    assert without_info([*info, *other]) == other
+
+
+def test_level_warning_of_both_engines() -> None:
+    assert is_warning("(APIServer pid=1629) WARNING 11-29 12:29:05 [x.py:1] text")
+    assert is_warning("2026-08-28 20:15:01.830 WARNING:  Please note")
+    assert is_warning("2026-08-28 20:15:01.830 | WARNING  | Please note")
+    assert not is_warning("RuntimeError: see the WARNING above")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100, 5000])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16"])
+def test_a_log_may_come_in_pieces(size: int, encoding: str) -> None:
+    text = "エラー one\r\ntwo words and more\n\nlast" * 40
+    data = text.encode(encoding)
+    decoder = LogDecoder()
+    lines = [
+        line for at in range(0, len(data), size) for line in decoder.feed(data[at : at + size])
+    ]
+    assert lines + decoder.finish() == decode_log(data)
+    assert decode_log(data) == text.replace("\r\n", "\n").split("\n")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "Oct 02 21:04:17 my-pc vllm[812]: ",
+        "Oct  2 21:04:17 my-pc kernel: ",
+        "2026-10-02T21:04:17+0200 my-pc vllm[812]: ",
+        "2026-10-02T21:04:17.123456+09:00 my-pc tabby.sh[812]: ",
+        "server-1  | ",
+        "vllm      | ",
+        "2026-10-02T21:04:17.123456789Z ",
+    ],
+)
+def test_foreign_prefixes_of_most_lines_go(prefix: str) -> None:
+    lines = ["  Value error, x", "(Worker pid=1) y", "", "Last Result: 1", "RuntimeError: a_b: c"]
+    assert without_transport([prefix + line for line in lines]) == lines
+    assert without_transport(lines) is lines
+
+
+def test_a_table_keeps_its_bars() -> None:
+    lines = ["2026-07-18 20:15:00.744 | INFO     | x", "| a | b |", "+---+---+"]
+    assert without_transport(lines) == lines
+
+
+def test_cleaning_keeps_the_number_of_lines() -> None:
+    lines = ["\x1b]0;never ended", "a\nb", "c\r", "d\r\n"]
+    assert len(cleaned(lines)) == len(lines)
+    assert cleaned(["\x1b[31mred\x1b[0m", "x\0y"]) == ["red", "xy"]
+
+
+def test_records_begin_with_a_prefix() -> None:
+    for line in ("(Worker pid=1) x", "ERROR 09-13 21:05:10 [core.py:610] x", "[rank0]: x"):
+        assert starts_record(line)
+    assert starts_record("2026-08-28 20:15:01.830 WARNING:  Please note")
+    assert not starts_record("work.") and not starts_record("  File x")

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from twinrig.diagnosis.root_cause import find_root_cause
+from twinrig.diagnosis.explain import diagnose
+from twinrig.diagnosis.root_cause import RootCause
 from twinrig.diagnosis.rules import Rules
+from twinrig.diagnosis.scan import LogScan
+
+
+def find_root_cause(lines: list[str], rules: Rules) -> RootCause | None:
+    scan = LogScan(rules)
+    scan.feed(lines)
+    return scan.finish().root
 
 
 @pytest.mark.parametrize(
@@ -66,8 +74,40 @@ def test_colours_are_not_shown_and_numbers_count_line_feeds(rules: Rules) -> Non
     assert found is not None and (found.line_no, found.line) == (3, "ValueError: x")
 
 
-def test_search_can_begin_later(rules: Rules) -> None:
-    lines = ["ValueError: first", "KeyError: 'second'"]
-    found = find_root_cause(lines, rules, start=1)
-    assert found is not None and found.line_no == 2
-    assert find_root_cause(lines, rules, start=2) is None
+def test_of_a_server_that_was_ready_the_later_error_counts(rules: Rules) -> None:
+    lines = ["ValueError: first", "INFO:     Application startup complete.", "KeyError: 'second'"]
+    found = find_root_cause(lines, rules)
+    assert found is not None and found.line_no == 3
+    assert find_root_cause(lines[:2], rules) == RootCause(1, "ValueError: first")
+
+
+def test_of_several_runs_the_last_counts(rules: Rules) -> None:
+    start = "INFO 1 [api_server.py:1] vLLM API server version 0.27.1"
+    lines = [start, "ValueError: first", start, "KeyError: 'second'"]
+    found = find_root_cause(lines, rules)
+    assert found is not None and found.line_no == 4
+    assert find_root_cause([*lines[:3], "fine"], rules) is None
+
+
+def test_an_echo_of_a_wanted_stop_is_none(rules: Rules) -> None:
+    stop = "(APIServer pid=1) INFO 1 [x.py:1] [shutdown] API server: shutdown triggered"
+    lines = ["INFO:     Application startup complete.", stop, "ValueError: late"]
+    assert find_root_cause(lines, rules) is None
+    assert diagnose(lines, "", rules).kind == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("Error code: Wsl/Service/CreateInstance/CreateVm/0x80070057", True),
+        ("Last Result: 0x800706BA", True),
+        ("Last Result: 267009 (0x41301)", False),
+        ("Last Result: 0x0", False),
+        ("[ 9.1] misc dxg: dxgk: dxgkio_create_allocation: Ioctl failed: -75", True),
+        ("[ 1.1] misc dxg: dxgk: dxgkio_query_adapter_info: Ioctl failed: -22", False),
+        ("GPU assert: an illegal memory access was encountered /x/parallel/gather.cu 472", True),
+    ],
+)
+def test_native_lines(rules: Rules, line: str, shown: bool) -> None:
+    found = find_root_cause([line], rules)
+    assert (found is not None) is shown

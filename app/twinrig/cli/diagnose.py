@@ -1,0 +1,144 @@
+"""``twinrig diagnose FILE|-``: why a server ended, from its log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from twinrig import assets
+from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session
+from twinrig.cli.terminal import Terminal
+from twinrig.diagnosis.explain import Diagnosis, Report
+from twinrig.domain.errors import HostError, UsageError
+from twinrig.messages import N_, message
+from twinrig.services.diagnoser import Diagnoser
+
+CONFIDENCE_WORDS = {
+    "high": N_("sure"),
+    "medium": N_("likely"),
+    "low": N_("possible"),
+}
+_EXIT_CODES = {"failure": FINDINGS, "unknown": UNKNOWN, "healthy": FINE}
+
+
+async def run(session: Session) -> int:
+    """Exit code: 0 no fault found, 1 a cause was found, 3 there is a fault of unknown cause."""
+    args, terminal = session.args, session.terminal
+    context = _context(args.context)
+    diagnoser = Diagnoser.shipped(assets.read_text)
+    for fault in diagnoser.rules.faults:
+        terminal.say(message("Some rules cannot be used: {fault}", fault=fault), "warn")
+    report = _read(diagnoser, args.file, context)
+    if terminal.json_mode:
+        terminal.data(as_json(report))
+    else:
+        show(terminal, report)
+    return _EXIT_CODES[report.kind]
+
+
+def _context(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                message("{word} is not KEY=VALUE.", word=word),
+                message("Write it like this: --context wsl_version=2.6.3"),
+            )
+        found[name] = value
+    return found
+
+
+def _read(diagnoser: Diagnoser, name: str, context: dict[str, str]) -> Report:
+    try:
+        if name == "-":
+            source: BinaryIO = sys.stdin.buffer
+            return diagnoser.diagnose(source, context)
+        with Path(name).open("rb") as source:
+            return diagnoser.diagnose(source, context)
+    except OSError as error:
+        raise HostError(
+            message("{path} cannot be read: {reason}.", path=name, reason=error.strerror or ""),
+            message("Check the name and the permissions of the file."),
+        ) from error
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The document of ``--json``; names and order are fixed, other programs read them."""
+    return {
+        "kind": report.kind,
+        "findings": [_finding(d) for d in report.findings if d.kind.catalogued],
+        "root_cause": None
+        if report.root is None
+        else {"line_no": report.root.line_no, "line": report.root.line},
+        "server_ready": report.server_ready,
+        "tokens_per_second": list(report.speeds_tps),
+        "notes": report.notes,
+        "timeline": [
+            {"at": m.at, "source": m.source, "line_no": m.line_no, "text": m.what}
+            for m in report.moments
+        ],
+    }
+
+
+def _finding(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "id": diagnosis.finding.id,
+        "confidence": diagnosis.confidence,
+        "fixes": diagnosis.finding.fixes,
+        "line_no": diagnosis.line_no,
+        "text": diagnosis.text,
+        "next_step": diagnosis.next_step,
+        "why": diagnosis.why,
+        "params": dict(diagnosis.finding.params),
+    }
+
+
+def show(terminal: Terminal, report: Report) -> None:
+    """The report as text for people."""
+    if not report.findings:
+        _show_none(terminal, report)
+    for number, diagnosis in enumerate(report.findings[:3]):
+        if number == 1:
+            terminal.line()
+            terminal.say(message("Other causes that would fit:"), "bold")
+        _show_finding(terminal, diagnosis)
+    for note in report.notes:
+        terminal.paragraph(note)
+    if report.speeds_tps:
+        terminal.say(
+            message("Highest generation speed: {tps} tokens/s", tps=f"{max(report.speeds_tps):.1f}")
+        )
+
+
+def _show_none(terminal: Terminal, report: Report) -> None:
+    if report.root is None:
+        terminal.say(message("No fault was found in this log."), "good")
+        if not report.server_ready:
+            terminal.say(message("It does not show a server that became ready."))
+        return
+    terminal.say(message("There is a fault, and its cause is not known."), "warn")
+    _show_line(terminal, report.root.line_no, report.root.line)
+    terminal.next_step(message("Look at this line and the lines above it."))
+
+
+def _show_finding(terminal: Terminal, diagnosis: Diagnosis) -> None:
+    word = terminal.text(CONFIDENCE_WORDS[diagnosis.confidence])
+    terminal.line(
+        terminal.style(terminal.text(diagnosis.text), "bold")
+        + f"  [{diagnosis.finding.id}, {word}]"
+    )
+    _show_line(terminal, diagnosis.line_no, diagnosis.line)
+    terminal.paragraph(diagnosis.why, "    ")
+    terminal.next_step(diagnosis.next_step, "    ")
+    if diagnosis.finding.fixes:
+        ids = ", ".join(diagnosis.finding.fixes)
+        terminal.line("    " + terminal.text(message("Fixes: {ids}", ids=ids)))
+
+
+def _show_line(terminal: Terminal, line_no: int | None, line: str) -> None:
+    if line:
+        where = f"{line_no}: " if line_no is not None else ""
+        terminal.line(terminal.style(f"    {where}{line.strip()[:400]}", "dim"))

@@ -1,0 +1,55 @@
+"""Which phrases a scan looks for, and who wants to hear of them; computed once a rule set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from twinrig.diagnosis import watches
+from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FACT_PATTERNS, FactPattern
+from twinrig.diagnosis.root_cause import HINTS
+from twinrig.diagnosis.rules import Kind, Rules, Signature
+
+
+@dataclass(frozen=True)
+class Needle:
+    """``key`` is the longest piece without a space; what the set of words is asked for."""
+
+    text: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Index:
+    """Phrase -> those who want the lines that hold it. ``phrases`` are asked for presence only."""
+
+    needles: tuple[Needle, ...]
+    signatures: Mapping[str, list[tuple[Kind, Signature]]]
+    markers: Mapping[str, list[str]]
+    facts: Mapping[str, list[FactPattern]]
+    phrases: frozenset[str]
+
+
+@lru_cache(maxsize=4)
+def index_of(rules: Rules) -> Index:
+    """The index of a rule set."""
+    signatures: dict[str, list[tuple[Kind, Signature]]] = {}
+    markers: dict[str, list[str]] = {}
+    facts: dict[str, list[FactPattern]] = {}
+    phrases: set[str] = set()
+    for kind in rules.kinds:
+        for signature in kind.signatures:
+            for needle in signature.needles:
+                signatures.setdefault(needle, []).append((kind, signature))
+            phrases.update(signature.present)
+            phrases.update(signature.absent)
+    for name, texts in rules.markers.items():
+        for text in texts:
+            markers.setdefault(text, []).append(name)
+    for pattern in FACT_PATTERNS:
+        facts.setdefault(pattern.needle, []).append(pattern)
+    wanted = {*signatures, *markers, *facts, *phrases, *ENVIRONMENT_NEEDLES}
+    wanted |= {*watches.NEEDLES, *HINTS}
+    needles = tuple(Needle(t, max(t.split(), key=len)) for t in sorted(wanted))
+    return Index(needles, signatures, markers, facts, frozenset(phrases))

@@ -1,0 +1,102 @@
+"""Puts lines together again that a console folded at 80 columns.
+
+tabbyAPI (rich) folds when its output is no terminal: continuation lines have no prefix and no
+indentation; a word that does not fit is cut hard (failure catalogue 1.4). Terminals and the
+``fold`` program cut at column 80 without looking at words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from twinrig.diagnosis.normalise import cleaned, starts_record, without_transport
+
+WIDTH = 80
+MAX_PARTS = 60
+_TOLERATED = 0.03
+_OWN_LINE = re.compile(
+    r"(?:\w+\.){0,8}\w*(?:Error|Exception|Warning)\b|Traceback |  File \"|[$>#] "
+)
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """``texts[i]`` begins in the physical line ``numbers[i]``.
+
+    ``alternatives`` hold the other reading of a text that was cut exactly at the margin, where
+    nobody can tell whether a space stood there.
+    """
+
+    texts: list[str]
+    numbers: Sequence[int]
+    alternatives: dict[int, str] = field(default_factory=dict)
+
+
+def logical_lines(raw: Sequence[str], first_no: int) -> Unfolded:
+    """Lines of a block as the programs wrote them: clean, unfolded, without foreign prefixes.
+
+    Folding happens before journald and docker (a program that folds) or after it (a terminal).
+    """
+    outer = unfold(cleaned(raw), first_no)
+    texts = without_transport(outer.texts)
+    if texts is outer.texts:
+        return outer
+    inner = unfold(texts, 0)
+    numbers = [outer.numbers[index] for index in inner.numbers]
+    place = {index: at for at, index in enumerate(inner.numbers)}
+    changed = {place[i] for i in outer.alternatives if i in place} - set(inner.alternatives)
+    bare = without_transport([outer.alternatives[inner.numbers[at]] for at in sorted(changed)])
+    alternatives = {**dict(zip(sorted(changed), bare, strict=True)), **inner.alternatives}
+    return Unfolded(inner.texts, numbers, alternatives)
+
+
+def looks_folded(lines: Sequence[str]) -> bool:
+    """Whether (nearly) nothing is wider than 80 columns, and something reaches the margin."""
+    wide = sum(len(line) > WIDTH + 1 for line in lines)
+    if wide > len(lines) * _TOLERATED:
+        return False
+    reaching = [a for a, b in pairwise(lines) if _reaches_margin(a, b)]
+    return len(reaching) > 1 or any(map(starts_record, reaching))
+
+
+def unfold(lines: Sequence[str], first_no: int) -> Unfolded:
+    """Logical lines of a block whose first physical line has the number ``first_no``."""
+    if len(lines) < 2 or not looks_folded(lines):
+        return Unfolded(list(lines), range(first_no, first_no + len(lines)))
+    texts: list[str] = []
+    numbers: list[int] = []
+    alternatives: dict[int, str] = {}
+    parts = 0
+    for offset, line in enumerate(lines):
+        previous = lines[offset - 1] if offset else ""
+        if offset and parts < MAX_PARTS and _reaches_margin(previous, line):
+            parts += 1
+            last = len(texts) - 1
+            tight = len(previous) >= WIDTH
+            spaced = alternatives.get(last, texts[last])
+            if tight or last in alternatives:
+                alternatives[last] = f"{spaced} {line.lstrip()}"
+            texts[last] += line if tight or previous[-1] == " " else f" {line.lstrip()}"
+        else:
+            parts = 0
+            texts.append(line)
+            numbers.append(first_no + offset)
+    return Unfolded(texts, numbers, alternatives)
+
+
+def _reaches_margin(line: str, following: str) -> bool:
+    """Whether ``following`` may be the rest of ``line``."""
+    width = len(line)
+    if not following.strip() or width > WIDTH + 1 or width < WIDTH // 2:
+        return False
+    if starts_record(following) or _OWN_LINE.match(following):
+        return False
+    if width >= WIDTH:
+        return True
+    if following[0] == " ":
+        return False
+    word = following.split(None, 1)[0]
+    return width + 1 + len(word) > WIDTH
