@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from twinrig.domain.errors import ConflictError, FieldError, HostError
+from twinrig.domain.install import InstallLayout
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, OptionGroup, OptionKind
 from twinrig.domain.ports import CommandResult, FolderEntry, HttpResponse
@@ -34,7 +35,9 @@ class FakeEngine:
 
     id = "fake"
     name = "Fake engine"
-    package = "fakellm"
+    layout = InstallLayout("fakellm", "fakellm", usual_place="~/venvs/fakellm")
+    simulated = False
+    unguarded_paths = ()
     default_port = 8123
 
     def options(self, version: str = "") -> tuple[Option, ...]:
@@ -51,6 +54,9 @@ class FakeEngine:
             return (FieldError("settings.share", message("must be below 1 with eager")),)
         return ()
 
+    def reads(self, profile: Profile, install: object) -> tuple[str, ...]:
+        return ()
+
     def render(self, profile: Profile, context: object) -> tuple[object, ...]:
         return ()
 
@@ -59,6 +65,9 @@ class FakeEngine:
 
     def parse_metrics(self, text: str) -> EngineMetrics:
         return EngineMetrics()
+
+    def log_meter(self) -> None:
+        return None
 
 
 ENGINES = {"fake": FakeEngine()}

@@ -120,9 +120,8 @@ def _in_use(port: int) -> bool:
 
 def default_engine(bench: Workbench) -> str:
     """The demo engine on the demo rig, else the first real one."""
-    if bench.demo:
-        return "demo"
-    return next((name for name in bench.engines if name != "demo"), "demo")
+    fitting = (e.id for e in bench.engines.values() if e.simulated == bench.demo)
+    return next(fitting, next(iter(bench.engines)))
 
 
 async def choose_model(terminal: Terminal, bench: Workbench) -> ModelFolder:

@@ -17,11 +17,16 @@ class StopSignal(StrEnum):
 
 @dataclass(frozen=True)
 class FileSpec:
-    """A file that must exist before launch. ``path`` is on the target; mode as in chmod."""
+    """A file that must exist before launch. ``path`` is on the target; mode as in chmod.
+
+    ``keep_previous``: it is the user's own file, edited; an unchanged one is not written, and
+    what is replaced stays beside it as ``NAME.previous``.
+    """
 
     path: str
     content: str
     mode: int = 0o600
+    keep_previous: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Readiness:
 
     ``path`` answers 200 once the socket serves. ``completion_path`` with ``completion_body``
     is the sampled completion that must succeed before READY (greedy ones do not touch the
-    paths that crash). Time-outs in seconds.
+    paths that crash). Time-outs in seconds. ``liveness_path`` is asked once it serves
+    ("" = ``path``).
     """
 
     path: str
@@ -53,6 +59,7 @@ class Readiness:
     first_timeout_s: float = 300.0
     later_timeout_s: float = 60.0
     load_timeout_s: float = 3600.0
+    liveness_path: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class LaunchSpec:
     """One node: exact argv, environment additions and files; nothing else is passed.
 
     ``env`` holds additions to a clean base environment, ``unset`` names to drop from it.
-    ``secret_env`` names the entries of ``env`` that must be masked when shown.
+    ``secret_env`` names the entries of ``env`` that must be masked when shown; ``secrets`` are
+    further values that must be masked wherever they turn up, the server's log included.
     """
 
     node_id: str
@@ -77,3 +85,12 @@ class LaunchSpec:
     stop_signal: StopSignal = StopSignal.TERM
     stop_timeout_s: float = 30.0
     bearer_token: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def masked_values(self) -> tuple[str, ...]:
+        """Every secret of this launch, longest first, for whoever shows or stores text of it."""
+        values = {self.env[name] for name in self.secret_env if name in self.env}
+        values.update(self.secrets)
+        values.add(self.bearer_token or "")
+        return tuple(sorted((v for v in values if v), key=lambda v: (-len(v), v)))

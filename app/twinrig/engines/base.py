@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from twinrig.domain.errors import FieldError
-from twinrig.domain.install import EngineInstall
+from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
@@ -17,10 +17,14 @@ from twinrig.domain.server import Phase
 
 @dataclass(frozen=True)
 class PhaseEvent:
-    """A log line that tells a load phase; ``progress`` 0 to 1 where the line has it."""
+    """A log line that tells a load phase; ``progress`` 0 to 1 where the line has it.
+
+    ``port`` is told by lines in which the server says where it listens or will listen.
+    """
 
     phase: Phase
     progress: float | None = None
+    port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class RenderContext:
 
     ``run_folder`` is an absolute folder on the target for files; ``on_wsl`` decides the safe
     defaults; ``key`` is the API key or None; ``gpu_uuids`` the cards to use (empty = all).
+    ``files`` holds the text of what ``Engine.reads`` names, None for a file that is not there.
     """
 
     install: EngineInstall
@@ -36,6 +41,19 @@ class RenderContext:
     on_wsl: bool = False
     key: str | None = None
     gpu_uuids: tuple[str, ...] = ()
+    files: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class LogMeter(Protocol):
+    """Counters of an engine that tells its work in the log only."""
+
+    def feed(self, line: str) -> bool:
+        """One more line; True when the counters have changed."""
+        ...
+
+    def metrics(self) -> EngineMetrics:
+        """What all lines so far amount to."""
+        ...
 
 
 class Engine(Protocol):
@@ -50,8 +68,18 @@ class Engine(Protocol):
         ...
 
     @property
-    def package(self) -> str:
-        """Python distribution whose metadata tells the version ("" = not a package)."""
+    def layout(self) -> InstallLayout:
+        """How the engine is recognised on disk."""
+        ...
+
+    @property
+    def simulated(self) -> bool:
+        """True for an engine that runs on the simulated machine, and only there."""
+        ...
+
+    @property
+    def unguarded_paths(self) -> tuple[str, ...]:
+        """Paths that answer without the key, for whoever opens the server to a network."""
         ...
 
     @property
@@ -73,6 +101,10 @@ class Engine(Protocol):
         """All faults of the profile's settings at once, cross-field rules included."""
         ...
 
+    def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
+        """Absolute paths of files on the target whose text ``render`` needs."""
+        ...
+
     def render(self, profile: Profile, context: RenderContext) -> tuple[LaunchSpec, ...]:
         """Exact files, argv and environment, one per node. Raises ProfileError when invalid."""
         ...
@@ -83,4 +115,8 @@ class Engine(Protocol):
 
     def parse_metrics(self, text: str) -> EngineMetrics:
         """Body of the metrics endpoint; unknown or damaged lines are skipped."""
+        ...
+
+    def log_meter(self) -> LogMeter | None:
+        """A fresh meter for one run; None for an engine with a metrics endpoint."""
         ...

@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from twinrig.domain.errors import FieldError, ProfileError
+from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, PROFILE_ID, EnvEntry, Profile
 from twinrig.domain.server import Phase
 from twinrig.engines import prometheus
-from twinrig.engines.base import PhaseEvent, RenderContext
+from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.option_table import parse_options
 from twinrig.messages import N_, Message, message
 
@@ -46,7 +47,9 @@ class DemoEngine:
 
     id = "demo"
     name = "Demo engine"
-    package = ""
+    layout = InstallLayout("")
+    simulated = True
+    unguarded_paths = ("/health", "/metrics")
     default_port = 18080
 
     def __init__(self, table_text: str) -> None:
@@ -78,6 +81,10 @@ class DemoEngine:
             *_network_faults(profile),
             *_other_faults(profile),
         )
+
+    def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
+        """Nothing: its file is written anew for each start."""
+        return ()
 
     def render(self, profile: Profile, context: RenderContext) -> tuple[LaunchSpec, ...]:
         """One JSON file, and Python itself as the program. Raises ProfileError when invalid."""
@@ -125,6 +132,10 @@ class DemoEngine:
         size = values.get(_KV_SIZE)
         fields = {field: values[name][-1] for name, field in _SERIES.items() if name in values}
         return EngineMetrics(kv_cache_size_tokens=int(size[-1]) if size else None, **fields)
+
+    def log_meter(self) -> LogMeter | None:
+        """None: it has a metrics endpoint."""
+        return None
 
     def _config_text(self, profile: Profile, folder: str) -> str:
         values: dict[str, object] = {

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from twinrig.domain.errors import FieldError, ProfileError
+from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
-from twinrig.engines.base import PhaseEvent, RenderContext
+from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.option_table import known_to, parse_options
 from twinrig.engines.vllm_defaults import default_environment, default_settings
 from twinrig.engines.vllm_launch import launch_spec
 from twinrig.engines.vllm_log import vllm_phase_of
 from twinrig.engines.vllm_metrics import parse_vllm_metrics
+from twinrig.engines.vllm_network_rules import UNGUARDED_PATHS
 from twinrig.engines.vllm_validation import validate_profile
 from twinrig.messages import message
 
@@ -27,7 +29,9 @@ class VllmEngine:
 
     id = "vllm"
     name = "vLLM"
-    package = "vllm"
+    layout = InstallLayout("vllm", "vllm", usual_place="~/venvs/vllm")
+    simulated = False
+    unguarded_paths = UNGUARDED_PATHS
     default_port = 8000
 
     def __init__(self, table_text: str) -> None:
@@ -50,6 +54,10 @@ class VllmEngine:
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile at once, cross-field rules included."""
         return validate_profile(profile, self._table)
+
+    def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
+        """Nothing: its file is written anew for each start."""
+        return ()
 
     def render(self, profile: Profile, context: RenderContext) -> tuple[LaunchSpec, ...]:
         """Exact file, argv and environment. Raises ProfileError when the profile has faults.
@@ -83,3 +91,7 @@ class VllmEngine:
     def parse_metrics(self, text: str) -> EngineMetrics:
         """Body of ``/metrics``; unknown or damaged lines are skipped."""
         return parse_vllm_metrics(text)
+
+    def log_meter(self) -> LogMeter | None:
+        """None: ``/metrics`` counts every engine step."""
+        return None

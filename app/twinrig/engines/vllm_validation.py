@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from twinrig.domain.errors import FieldError
 from twinrig.domain.options import Option, OptionKind, SettingValue
-from twinrig.domain.profile import ENV_NAME, PROFILE_ID, Profile
+from twinrig.domain.profile import Profile
 from twinrig.engines import vllm_cross_rules, vllm_network_rules
+from twinrig.engines.field_rules import check_environment, check_identity, text_fault, unprintable
 from twinrig.engines.option_table import known_to
 from twinrig.messages import Message, message
 
 SECRET_VARIABLES = frozenset({"VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
-OWN_VARIABLES = frozenset({"TWINRIG_RUN_ID"})
 
 _LONG_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 OWN_KEYS = frozenset(
@@ -38,43 +38,14 @@ def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldEr
 
     Cross-field rules look only at settings that are right by themselves.
     """
-    faults: list[FieldError] = list(_identity(profile))
+    faults: list[FieldError] = list(check_identity(profile))
     settings, setting_faults = _settings(profile, table)
     faults += setting_faults
     faults += vllm_network_rules.check_network(profile)
-    faults += _environment(profile.env)
+    faults += check_environment(profile.env, SECRET_VARIABLES)
     faults += _extra(profile.extra, table)
     faults += vllm_cross_rules.check_together(profile, settings)
     return tuple(faults)
-
-
-def unprintable(text: str) -> bool:
-    """Whether a text holds characters that no option, path or variable needs."""
-    return any(ord(c) < 32 or ord(c) == 127 for c in text)
-
-
-def _identity(profile: Profile) -> Iterator[FieldError]:
-    if not PROFILE_ID.fullmatch(profile.id):
-        yield FieldError(
-            "id", message("may hold small letters, digits and hyphens, at most 48 in all")
-        )
-    if len(profile.nodes) != 1:
-        yield FieldError(
-            "nodes", message("must name one machine; several machines are not supported yet")
-        )
-    path = profile.model.path
-    if not path:
-        yield FieldError("model.path", message("must name the model's folder"))
-    elif not path.startswith("/") or unprintable(path):
-        yield FieldError(
-            "model.path",
-            message(
-                "must be an absolute Linux path such as /home/you/models/NAME, not {path}",
-                path=repr(path),
-            ),
-        )
-    if unprintable(profile.model.served_name) or profile.model.served_name.startswith("-"):
-        yield FieldError("model.served_name", _text_fault())
 
 
 def _settings(
@@ -119,7 +90,7 @@ def _content_fault(option: Option, value: SettingValue) -> Message | None:
         )
     texts = value if isinstance(value, tuple) else (value,)
     if any(isinstance(t, str) and _bad_text(t) for t in texts):
-        return _text_fault()
+        return text_fault()
     return None
 
 
@@ -128,31 +99,11 @@ def _bad_text(text: str) -> bool:
     return not text.strip() or text.startswith("-") or unprintable(text)
 
 
-def _text_fault() -> Message:
-    return message("must not be empty, begin with a hyphen or hold control characters")
-
-
 def _is_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _environment(env: Mapping[str, object]) -> Iterator[FieldError]:
-    for name, entry in env.items():
-        path = f"env.{name}"
-        value = getattr(entry, "value", None)
-        if not ENV_NAME.fullmatch(name):
-            yield FieldError(path, message("is not a name for an environment variable"))
-        elif name in SECRET_VARIABLES:
-            yield FieldError(
-                path, message("is a secret; enter it as a key, so that it is stored safely")
-            )
-        elif name in OWN_VARIABLES:
-            yield FieldError(path, message("is set by Twinrig itself; remove it"))
-        elif not isinstance(value, str) or "\0" in value or "\n" in value:
-            yield FieldError(path, message("must be a text of one line"))
 
 
 def _extra(extra: Mapping[str, SettingValue], table: Sequence[Option]) -> Iterator[FieldError]:
@@ -192,4 +143,4 @@ def _extra_value_fault(value: object) -> Message | None:
     texts = value if isinstance(value, (tuple, list)) else (value,)
     if all(isinstance(t, str) and not _bad_text(t) for t in texts):
         return None
-    return _text_fault()
+    return text_fault()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
 from twinrig.domain.errors import UsageError
-from twinrig.domain.install import EngineInstall
+from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.ports import Host
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import Engine
@@ -76,14 +77,16 @@ class EngineFinder:
         if engine_id in self._built_in:
             return (self._built_in[engine_id],)
         engine = self._engines.get(engine_id)
-        if engine is None or not engine.package:
+        if engine is None or not engine.layout.package:
             return ()
         view = FolderView(self._host)
         await self._host.home()  # an unreachable target is an error, not "nothing found"
-        folders: list[str] = []
-        for place in [_environment(environment)] if environment else self._places:
-            folders.extend(f for f in await view.matching(place) if f not in folders)
-        found = [await _install(view, engine, folder) for folder in folders]
+        usual = await _matching(view, self._places)
+        folders = await _matching(view, [_environment(environment)]) if environment else usual
+        found = [
+            await _install(view, engine, candidate)
+            for candidate in await _candidates(view, engine.layout, folders, usual)
+        ]
         return tuple(sorted((i for i in found if i is not None), key=_rank))
 
     async def resolve(self, profile: Profile) -> EngineInstall:
@@ -116,10 +119,9 @@ class EngineFinder:
         raise UsageError(
             message("{engine} was not found in the usual places.", engine=name),
             message(
-                "Install {engine} in a virtual environment, such as ~/venvs/{package}, "
-                "or name its environment in the profile.",
+                "Install {engine}, for example in {place}, or name its environment in the profile.",
                 engine=name,
-                package=engine.package if engine else profile.engine.id,
+                place=engine.layout.usual_place if engine else "~",
             ),
         )
 
@@ -130,10 +132,61 @@ def _environment(path: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", trimmed)
 
 
-async def _install(view: FolderView, engine: Engine, folder: str) -> EngineInstall | None:
+@dataclass(frozen=True)
+class _Candidate:
+    """An environment, and the source folder that is run with it ("" = none is needed)."""
+
+    environment: str
+    checkout: str = ""
+
+
+async def _matching(view: FolderView, places: Sequence[str]) -> list[str]:
+    folders: list[str] = []
+    for place in places:
+        folders.extend(f for f in await view.matching(place) if f not in folders)
+    return folders
+
+
+async def _candidates(
+    view: FolderView, layout: InstallLayout, folders: Sequence[str], usual: Sequence[str]
+) -> list[_Candidate]:
+    """Environments to look into. A source folder is named itself, holds its environment, or,
+    for an environment elsewhere, is the first one in the usual places."""
+    if not layout.checkout:
+        return [_Candidate(folder) for folder in folders]
+    found: dict[str, _Candidate] = {}
+    elsewhere: list[str] = []
+    for folder in folders:
+        parent = folder.rpartition("/")[0]
+        if await _is_checkout(view, folder, layout):
+            for name in ("venv", ".venv"):
+                environment = f"{folder}/{name}"
+                found.setdefault(environment, _Candidate(environment, folder))
+        elif await _is_checkout(view, parent, layout):
+            found.setdefault(folder, _Candidate(folder, parent))
+        else:
+            elsewhere.append(folder)
+    if elsewhere:
+        sources = [f for f in usual if await _is_checkout(view, f, layout)]
+        for folder in elsewhere if sources else ():
+            found.setdefault(folder, _Candidate(folder, sources[0]))
+    return list(found.values())
+
+
+async def _is_checkout(view: FolderView, folder: str, layout: InstallLayout) -> bool:
+    for path in layout.checkout:
+        place, _, name = f"{folder}/{path}".rpartition("/")
+        if name not in {entry.name for entry in await view.entries(place)}:
+            return False
+    return bool(folder)
+
+
+async def _install(view: FolderView, engine: Engine, candidate: _Candidate) -> EngineInstall | None:
+    folder = candidate.environment
+    layout = engine.layout
     for packages, python in await _package_folders(view, folder):
         names = {entry.name for entry in await view.entries(packages)}
-        version = await _version(view, packages, names, engine.package)
+        version = await _version(view, packages, names, layout.package)
         if version is None:
             continue
         programs = {entry.name for entry in await view.entries(f"{folder}/bin")}
@@ -144,10 +197,11 @@ async def _install(view: FolderView, engine: Engine, folder: str) -> EngineInsta
             engine_id=engine.id,
             environment=folder,
             version=version,
-            executable=f"{folder}/bin/{engine.package}" if engine.package in programs else "",
+            executable=f"{folder}/bin/{layout.program}" if layout.program in programs else "",
             python_version=config[1] if config and config[1].startswith(python + ".") else python,
             torch_version=m[1] if (m := _TORCH.search(torch)) else "",
             torch_cuda=(int(cuda[1]), int(cuda[2])) if cuda else None,
+            folder=candidate.checkout,
         )
     return None
 

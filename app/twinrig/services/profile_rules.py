@@ -66,6 +66,8 @@ def _all_faults(profile: Profile, engines: Mapping[str, Engine]) -> Iterator[Fie
             ),
         )
         return
+    if engine.simulated != (profile.target == DEMO):
+        yield FieldError("engine.id", message("the demo engine runs on the demo rig only"))
     yield from _setting_faults(profile, engine)
     yield from engine.validate(profile)
 
@@ -91,8 +93,6 @@ def _identity_faults(profile: Profile) -> Iterator[FieldError]:
                 value=profile.target,
             ),
         )
-    if profile.engine.id == DEMO != profile.target:
-        yield FieldError("engine.id", message("the demo engine runs on the demo rig only"))
     if not profile.model.path.strip():
         yield FieldError("model.path", message("choose a model folder"))
     for path, text in (

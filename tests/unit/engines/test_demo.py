@@ -52,7 +52,7 @@ def fault_paths(engine: DemoEngine, **changes: object) -> list[str]:
 
 def test_it_is_an_engine(engine) -> None:
     checked: Engine = engine
-    assert (checked.id, checked.package, checked.default_port) == ("demo", "", 18080)
+    assert (checked.id, checked.layout.package, checked.default_port) == ("demo", "", 18080)
 
 
 def test_every_row_is_a_field_of_the_server_with_the_same_default_and_type(engine) -> None:

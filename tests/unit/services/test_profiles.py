@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service_fakes import ENGINES, profile
+from service_fakes import ENGINES, FakeEngine, profile
 from twinrig.domain.errors import (
     ProfileError,
 )
@@ -277,7 +277,11 @@ def test_open_address_needs_a_key(store: ProfileStore) -> None:
 
 
 def test_the_demo_engine_stays_on_the_demo_rig(tmp_path: Path) -> None:
-    store = ProfileStore(tmp_path, {"demo": ENGINES["fake"]})
+    simulated = FakeEngine()
+    simulated.simulated = True
+    store = ProfileStore(tmp_path, {"demo": simulated})
     stray = profile(engine=EngineRef("demo"))
     assert [e.path for e in store.validate(stray)] == ["engine.id"]
     assert store.validate(profile(engine=EngineRef("demo"), target="demo")) == ()
+    real = ProfileStore(tmp_path, {"fake": FakeEngine()})
+    assert [e.path for e in real.validate(profile(target="demo"))] == ["engine.id"]

@@ -48,4 +48,4 @@ def model_details(model: ModelFolder, translator: Translator) -> str:
 
 def engines_for(workbench: Workbench) -> tuple[Engine, ...]:
     """Engines to choose from: the simulated one for the simulated machine, the real ones else."""
-    return tuple(e for e in workbench.engines.values() if (e.id == "demo") == workbench.demo)
+    return tuple(e for e in workbench.engines.values() if e.simulated == workbench.demo)
