@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from qt.panel_rig import NOW_S
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.qt.widgets.graph_paint import Mark, draw_marks
 from twinrig.qt.widgets.line_graph import GraphStyle, LineGraph
 
 
@@ -55,7 +57,7 @@ def worst_difference(one: QImage, other: QImage) -> int:
 
 def column_has(image: QImage, x: int, colour: QColor) -> bool:
     def near(a: int, b: int) -> bool:
-        return abs(a - b) < 40
+        return abs(a - b) < 130  # an antialiased line on the card's ground, not the ground itself
 
     for y in range(image.height()):
         pixel = image.pixelColor(x, y)
@@ -152,3 +154,152 @@ def test_the_description_is_set_when_shown(qtbot, texts, theme) -> None:
     shown(qtbot, graph)
     assert graph.accessibleName() == "Load"
     assert "A: now 10" in graph.accessibleDescription()
+
+
+# -- cost while nothing changes ----------------------------------------------------------------
+
+
+def test_readings_that_stand_still_are_painted_together(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme))
+    feed(graph, [(0, 1)])
+    graph.repaint()
+    begun = graph.paints
+    for number in range(1, 41):
+        graph.append(NOW_S + number, (number % 3, 1))
+        QApplication.processEvents()
+    assert 7 <= graph.paints - begun <= 9, "every fifth reading, with flicker below 3 %"
+    scrolled = lines(graph)
+    graph._invalidate()
+    assert worst_difference(scrolled, lines(graph)) <= 16
+
+
+@pytest.mark.parametrize("row", [(8, 1), (None, 1), (1, 100)])
+def test_a_reading_that_moves_is_painted_at_once(qtbot, texts, theme, row) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme))
+    feed(graph, [(1, 1)])
+    graph.repaint()
+    begun = graph.paints
+    graph.append(NOW_S + 1, row)
+    QApplication.processEvents()
+    assert graph.paints == begun + 1
+
+
+def test_the_first_token_after_idle_is_painted_at_once(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("T/s",), None))
+    feed(graph, [(0.0,)] * 3)
+    graph.repaint()
+    begun = graph.paints
+    graph.append(NOW_S + 3, (12.0,))
+    QApplication.processEvents()
+    assert graph.paints == begun + 1
+
+
+# -- crosshair ---------------------------------------------------------------------------------
+
+
+def test_the_pointer_shows_the_reading_below_it(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme))
+    feed(graph, [(n, 100 - n) for n in range(60)])
+    told: list[float] = []
+    graph.inspected.connect(told.append)
+    right = graph._plot().right()
+    qtbot.mouseMove(graph, QPoint(right - 2 * 10, 100))
+    assert told[-1] == NOW_S + 49
+    assert graph.value_text() == "A  49 %  B  51 %"
+    assert graph.accessibleDescription() == graph.value_text()
+    QApplication.sendEvent(graph, QEvent(QEvent.Type.Leave))
+    assert told[-1] == -1.0 and graph.value_text() == "A  59 %  B  41 %"
+
+
+def test_the_crosshair_is_drawn_where_the_reading_is(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("A",)))
+    feed(graph, [(50,)] * 80)
+    plain = graph.grab().toImage()
+    graph.inspect(NOW_S + 59)
+    marked = graph.grab().toImage()
+    plot = graph._plot()
+    x = plot.right() - 2 * 20
+    assert plain.pixelColor(x, plot.top() + 20) != marked.pixelColor(x, plot.top() + 20)
+    assert plain.pixelColor(x - 9, plot.top() + 20) == marked.pixelColor(x - 9, plot.top() + 20)
+    assert marked.pixelColor(x, plot.bottom() - round(0.5 * plot.height())) == QColor(
+        theme.tokens.series[0]
+    )
+
+
+def test_a_gap_below_the_crosshair_is_a_dash_not_zero(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("A",)))
+    feed(graph, [(50,), (None,), (50,)])
+    graph.inspect(NOW_S + 1)
+    assert graph.value_text() == "A  —"
+    graph.inspect(NOW_S - 500)
+    assert graph.value_text() == "A  —", "out of sight"
+
+
+def test_arrow_keys_move_the_crosshair_and_escape_ends_it(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("A",)))
+    feed(graph, [(n,) for n in range(5)])
+    told: list[float] = []
+    graph.inspected.connect(told.append)
+    for _ in range(2):
+        qtbot.keyClick(graph, Qt.Key.Key_Left)
+    assert told == [NOW_S + 3, NOW_S + 2] and graph.value_text() == "A  2 %"
+    for _ in range(9):
+        qtbot.keyClick(graph, Qt.Key.Key_Left)
+    assert told[-1] == NOW_S, "no further than the first reading"
+    qtbot.keyClick(graph, Qt.Key.Key_Right)
+    assert told[-1] == NOW_S + 1
+    qtbot.keyClick(graph, Qt.Key.Key_Escape)
+    assert told[-1] == -1.0
+
+
+def test_an_empty_graph_has_no_crosshair(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme))
+    qtbot.mouseMove(graph, QPoint(200, 100))
+    qtbot.keyClick(graph, Qt.Key.Key_Left)
+    assert graph.value_text() == "A  —  B  —"
+
+
+# -- marks and other ranges --------------------------------------------------------------------
+
+
+def test_marks_stand_at_their_time_with_their_word(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("A",)))
+    feed(graph, [(50,)] * 100)
+    plain = graph.grab().toImage()
+    graph.set_marks([Mark(NOW_S + 50, "Crash", "fail"), Mark(NOW_S - 9000, "Start")])
+    marked = graph.grab().toImage()
+    plot = graph._plot()
+    x = plot.right() - 2 * 49
+    assert marked.pixelColor(x, plot.bottom() - 2) == theme.tokens.fail
+    changed = [
+        column
+        for column in range(plot.left(), plot.right())
+        if any(
+            plain.pixelColor(column, y) != marked.pixelColor(column, y)
+            for y in range(plot.top(), plot.top() + 12)
+        )
+    ]
+    assert changed and min(changed) >= x and max(changed) < x + 80, "only the one in sight"
+
+
+def test_words_of_marks_do_not_overlap(qtbot, texts, theme) -> None:
+    image = QImage(300, 100, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    plot = QRect(0, 0, 300, 90)
+    seen = [(20, "Start", theme.tokens.ok), (24, "Ready", theme.tokens.ok)]
+    assert draw_marks(painter, plot, seen) == ["Start"]
+    assert draw_marks(painter, plot, [*seen, (200, "Stop", theme.tokens.ok)]) == ["Start", "Stop"]
+    assert draw_marks(painter, plot, [(295, "Crash", theme.tokens.fail)]) == ["Crash"]
+    painter.end()
+
+
+def test_loading_a_range_replaces_everything(qtbot, texts, theme) -> None:
+    graph = shown(qtbot, make(qtbot, texts, theme, ("A",), None))
+    feed(graph, [(3.0,)] * 10)
+    graph.load([(80.0,), (None,), (40.0,)], NOW_S + 600, 60.0)
+    graph.grab()
+    assert graph.value_text() == "A  40 %"
+    graph.inspect(NOW_S + 480)
+    assert graph.value_text().startswith("A  80")
+    graph.load([], NOW_S, 1.0)
+    assert graph.summary() == "A: no readings."

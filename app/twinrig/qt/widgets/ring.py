@@ -26,6 +26,21 @@ class SampleRing:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def newest_s(self) -> float | None:
+        """Time of the newest slot; None while there is none."""
+        return self._last_s
+
+    def row(self, back: int) -> Row | None:
+        """The slot so many before the newest; None when there is no such slot."""
+        return self._rows[-1 - back] if 0 <= back < len(self._rows) else None
+
+    def fill(self, rows: Sequence[Row], newest_s: float) -> None:
+        """Replace everything; the last row belongs to ``newest_s``."""
+        self._rows.clear()
+        self._rows.extend(rows)
+        self._last_s = newest_s if rows else None
+
     def clear(self) -> None:
         self._rows.clear()
         self._last_s = None
