@@ -9,12 +9,27 @@ from twinrig.messages import Message, message
 
 
 class TwinrigError(Exception):
-    """Base of all expected errors. ``text`` says what happened, ``next_step`` what to do."""
+    """Base of all expected errors. ``text`` says what happened, ``next_step`` what to do.
 
-    def __init__(self, text: Message, next_step: Message | None = None) -> None:
+    Where the failure catalogue knows the fault, ``finding_id``, ``params`` and ``fixes`` (ids,
+    best first) are those of the finding, for whoever offers a fix.
+    """
+
+    def __init__(
+        self,
+        text: Message,
+        next_step: Message | None = None,
+        *,
+        finding_id: str = "",
+        params: tuple[tuple[str, str], ...] = (),
+        fixes: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(str(text))
         self.text = text
         self.next_step = next_step
+        self.finding_id = finding_id
+        self.params = params
+        self.fixes = fixes
 
 
 class UsageError(TwinrigError):

@@ -98,31 +98,33 @@ class EngineFinder:
         if found and found[0].executable:
             return found[0]
         if found:
-            raise UsageError(
-                message(
-                    "{engine} in {environment} has no program to start.",
-                    engine=name,
-                    environment=found[0].environment,
-                ),
-                message("Install {engine} again in that environment.", engine=name),
+            text = message(
+                "{engine} in {environment} has no program to start.",
+                engine=name,
+                environment=found[0].environment,
             )
-        if environment:
-            raise UsageError(
-                message(
-                    "There is no {engine} in {environment}.", engine=name, environment=environment
-                ),
-                message(
-                    "Correct the engine's environment in the profile, or install {engine} there.",
-                    engine=name,
-                ),
+            step = message("Install {engine} again in that environment.", engine=name)
+        elif environment:
+            text = message(
+                "There is no {engine} in {environment}.", engine=name, environment=environment
             )
-        raise UsageError(
-            message("{engine} was not found in the usual places.", engine=name),
-            message(
+            step = message(
+                "Correct the engine's environment in the profile, or install {engine} there.",
+                engine=name,
+            )
+        else:
+            text = message("{engine} was not found in the usual places.", engine=name)
+            step = message(
                 "Install {engine}, for example in {place}, or name its environment in the profile.",
                 engine=name,
                 place=engine.layout.usual_place if engine else "~",
-            ),
+            )
+        raise UsageError(
+            text,
+            step,
+            finding_id="engine-not-installed",
+            params=(("engine", profile.engine.id), ("environment", environment)),
+            fixes=("cfg-env-path", "pkg-install-engine"),
         )
 
 

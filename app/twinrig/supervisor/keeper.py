@@ -86,6 +86,9 @@ class Keeper:
             raise HostError(
                 message("Port {port} is already in use.", port=spec.endpoint.port),
                 message("Stop the other program, or choose another port in the profile."),
+                finding_id="port-in-use",
+                params=(("port", str(spec.endpoint.port)),),
+                fixes=("cfg-change-port",),
             )
         return engine, spec
 

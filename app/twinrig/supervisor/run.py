@@ -203,4 +203,12 @@ def mismatch(spec: LaunchSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
 def failure_of(error: TwinrigError) -> Failure:
     """An expected error as the reason why a server failed."""
     step = error.next_step or message("Correct the cause, then start again.")
-    return Failure(error.text, step)
+    return Failure(
+        error.text,
+        step,
+        error.finding_id,
+        confidence="high" if error.finding_id else "",
+        permanent=True,
+        params=error.params,
+        fixes=error.fixes,
+    )

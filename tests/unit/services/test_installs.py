@@ -151,6 +151,8 @@ async def test_resolve_says_what_to_do(host: FolderHost, finder: EngineFinder) -
     with pytest.raises(UsageError, match="no Fake engine in /srv/none"):
         await finder.resolve(profile(engine=EngineRef("fake", "/srv/none")))
     install(host, "/srv/broken", program=False)
+    assert caught.value.finding_id == "engine-not-installed"
+    assert caught.value.fixes == ("cfg-env-path", "pkg-install-engine")
     with pytest.raises(UsageError, match="no program to start"):
         await finder.resolve(profile(engine=EngineRef("fake", "/srv/broken")))
     install(host, "/srv/good")

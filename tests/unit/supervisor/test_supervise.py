@@ -225,6 +225,10 @@ async def test_a_port_in_use_fails_before_anything_is_launched(rig):
     assert await rig.end() == 1
     assert rig.launcher.launched == []
     assert rig.record.failure.text.params == {"port": 18999}
+    assert rig.record.failure.finding_id == "port-in-use"
+    assert rig.record.failure.params == (("port", "18999"),)
+    assert rig.record.failure.fixes == ("cfg-change-port",)
+    assert rig.record.failure.permanent
     assert str(rig.record.failure.next_step)
 
 
