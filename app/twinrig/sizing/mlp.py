@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from twinrig.sizing.reading import Config
 from twinrig.sizing.shape import Mlp
@@ -42,7 +43,7 @@ def _dense_width(config: Config, layer: int, block: Mapping[str, object]) -> int
     if isinstance(given, int):
         return given
     factor = block.get("ffn_mult")
-    if isinstance(factor, (int, float)):
+    if _factor(factor):
         hidden = config.need("hidden_size")
         return -(-int(2 * factor * hidden / 3) // 256) * 256
     width = config.integer("intermediate_size_mlp", *_WIDTH, layer=layer)
@@ -57,10 +58,15 @@ def _dense_width(config: Config, layer: int, block: Mapping[str, object]) -> int
     return width * 2 if width and double and _shares_cache(config, layer) else width
 
 
+def _factor(value: object) -> TypeGuard[float]:
+    """A width is never more than some times the other."""
+    return isinstance(value, (int, float)) and 0 < value <= 1000
+
+
 def _adjusted(config: Config, width: int) -> int:
     width = 2 * width // 3
     factor = config.get("block_ffn_dim_multiplier")
-    if isinstance(factor, (int, float)):
+    if _factor(factor):
         width = int(factor * width)
     step = config.integer("block_multiple_of") or 256
     return -(-width // step) * step

@@ -109,7 +109,9 @@ def _unknown(config: Config, layers: tuple[Layer, ...]) -> tuple[str, ...]:
 
 def _tied(config: Config) -> bool:
     value = config.whole.get("tie_word_embeddings")
-    return bool(value) if isinstance(value, bool) else config.flag("tie_word_embeddings")
+    if isinstance(value, bool):
+        return value
+    return config.flag("tie_word_embeddings", config.flag("tie_embedding"))
 
 
 def _dtype(config: Config) -> str:
