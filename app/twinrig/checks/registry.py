@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from twinrig.checks import (
+    collective,
     cuda_wheels,
     disk_free,
     driver_version,
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     disk_free.CHECK,
     port_free.CHECK,
     ptrace_scope.CHECK,
+    collective.CHECK,
 )
 
 

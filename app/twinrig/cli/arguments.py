@@ -71,6 +71,12 @@ def _doctor(parser: argparse.ArgumentParser, tr: Translator) -> None:
     parser.add_argument(
         "--verbose", "-v", action="store_true", help=tr.text(N_("show the evidence of every check"))
     )
+    parser.add_argument(
+        "--collective",
+        action="store_true",
+        help=tr.text(N_("let the cards exchange real data too; takes a minute")),
+    )
+    _rank_options(parser, tr)
 
 
 def _fix(parser: argparse.ArgumentParser, tr: Translator) -> None:
@@ -78,13 +84,46 @@ def _fix(parser: argparse.ArgumentParser, tr: Translator) -> None:
         "id",
         nargs="?",
         metavar="ID",
-        help=tr.text(N_("fix or finding; without it, what could be done is listed")),
+        help=tr.text(
+            N_(
+                "fix or finding; without it, what could be done is listed. nccl: find by "
+                "experiment the settings with which the cards talk"
+            )
+        ),
     )
     parser.add_argument(
-        "--all", action="store_true", help=tr.text(N_("the best fix of every finding"))
+        "--all",
+        action="store_true",
+        help=tr.text(N_("the best fix of every finding; with nccl: measure all candidates")),
     )
     parser.add_argument("--profile", metavar="ID", help=tr.text(N_("judge for this profile")))
+    parser.add_argument(
+        "--engine", metavar="ID", help=tr.text(N_("with nccl and no profile: whose candidates"))
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("nccl", "gloo"),
+        default="nccl",
+        help=tr.text(N_("with nccl: gloo tries the processes alone, without cards")),
+    )
+    _rank_options(parser, tr)
     _yes(parser, tr)
+
+
+def _rank_options(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--python",
+        metavar="FILE",
+        default="",
+        help=tr.text(N_("Python with torch for the ranks; otherwise that of the engine")),
+    )
+    parser.add_argument(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help=tr.text(N_("variable for the ranks beside those of the profile; may be repeated")),
+    )
 
 
 def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Collection, Sequence
 
+from twinrig.checks import collective
+from twinrig.cli import ranks
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, profiles_of
 from twinrig.cli.terminal import Terminal
-from twinrig.domain.checks import CheckResult, Status
+from twinrig.domain.checks import Check, CheckResult, Cost, Status
 from twinrig.domain.profile import Profile
 from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import message
+from twinrig.services.collective import PROBE
+from twinrig.services.preflight import Preflight
 from twinrig.services.workbench import Workbench
 
 _STYLES = {
@@ -34,13 +39,17 @@ async def run(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         profile = profile_for(bench, args.profile)
-        results = await run_checks(bench, profile, terminal, args.check or None, args.verbose)
+        ids = wanted_ids(bench.preflight.checks, args)
+        probe = ranks.probe_of(bench, args)
+        preflight = bench.preflight.asking(**{PROBE: probe})
+        results = await run_checks(preflight, profile, terminal, ids, args.verbose)
         terminal.data(
             {
                 "target": bench.target,
                 "demo": bench.demo,
                 "profile": profile.id if profile else None,
                 "results": results,
+                "collective": ranks.figures(probe.report),
             }
         )
         summarise(terminal, results, bench.target)
@@ -55,17 +64,25 @@ def profile_for(bench: Workbench, profile_id: str | None) -> Profile | None:
     return mine[0] if len(mine) == 1 else None
 
 
+def wanted_ids(checks: Sequence[Check], args: argparse.Namespace) -> tuple[str, ...] | None:
+    """None = all cheap checks."""
+    if not args.collective:
+        return tuple(args.check) if args.check else None
+    cheap = tuple(check.id for check in checks if check.cost is Cost.CHEAP)
+    return (*(args.check or cheap), collective.ID)
+
+
 async def run_checks(
-    bench: Workbench,
+    preflight: Preflight,
     profile: Profile | None,
     terminal: Terminal,
     ids: Collection[str] | None = None,
     verbose: bool = False,
 ) -> tuple[CheckResult, ...]:
     """Run and show each result as it comes."""
-    titles = {check.id: check.title for check in bench.preflight.checks}
+    titles = {check.id: check.title for check in preflight.checks}
     results: list[CheckResult] = []
-    async for result in bench.preflight.run(profile, ids):
+    async for result in preflight.run(profile, ids):
         show(terminal, result, titles.get(result.check_id, result.check_id), verbose)
         results.append(result)
     return tuple(results)

@@ -28,6 +28,10 @@ class Offer:
 async def run(session: Session) -> int:
     """Without an id: list what could be done. Exit code 1 while findings remain."""
     terminal, args = session.terminal, session.args
+    if args.id in ("nccl", "nccl-experiment"):
+        from twinrig.cli import nccl  # it uses this module
+
+        return await nccl.run(session)
     async with session.bench() as bench:
         profile = doctor.profile_for(bench, args.profile)
         results = [r async for r in bench.preflight.run(profile)]

@@ -139,7 +139,7 @@ class _Job:
         terminal, bench = self.session.terminal, self.bench
         terminal.line()
         terminal.say(message("Preflight"), "bold")
-        results = await doctor.run_checks(bench, profile, terminal)
+        results = await doctor.run_checks(bench.preflight, profile, terminal)
         offers = await fix.find_offers(bench, profile, results)
         done = 0
         for offer in fix.first_each(offers):

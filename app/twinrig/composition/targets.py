@@ -23,11 +23,13 @@ from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
 from twinrig.messages import message
+from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
 from twinrig.services.controller import SUPERVISOR_OUTPUT, ServerController
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import USUAL_FOLDERS, ModelLibrary
+from twinrig.services.nccl_candidates import load_candidates
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.workbench import Workbench
@@ -84,7 +86,10 @@ def open_workbench(
     clock, http = SystemClock(), HttpxClient()
     profiles = ProfileStore(paths.profiles, rig.engines)
     finder = EngineFinder(rig.host, rig.engines, places=_places(environ), built_in=rig.built_in)
-    preflight = Preflight(rig.host, CHECKS, finder, clock)
+    collective = CollectiveProgram(rig.host, assets.read_text)
+    preflight = Preflight(
+        rig.host, CHECKS, finder, clock, programs={PROBE: CollectiveProbe(collective)}
+    )
     journal = Journal(root / "journal.jsonl")
     manager = service_manager(rig.target, root, environ)
     return Workbench(
@@ -120,6 +125,8 @@ def open_workbench(
         layout=layout,
         clock=clock,
         service_kind=manager.kind,
+        collective=collective,
+        candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
     )
 
 

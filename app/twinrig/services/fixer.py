@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from twinrig.checks.registry import with_dependants
-from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Status
+from twinrig.domain.checks import Check, CheckResult, Cost, Facts, Finding, Status
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError, UsageError
 from twinrig.domain.fixes import CommandStep, Fix, FixPlan, FixStep, Guidance, WriteFileStep
 from twinrig.domain.ports import Clock, Host, Lock
@@ -222,11 +222,12 @@ class Fixer:
         self, finding: Finding, profile: Profile | None
     ) -> tuple[tuple[CheckResult, ...], bool]:
         checks = self._preflight.checks
-        origins = {check.id for check in checks if finding.id in check.findings}
+        origins = _origins(checks, finding)
         if not origins:
             return (), False
         fresh = profile if profile is None else await self._reload(profile)
-        ids = with_dependants(checks, origins)
+        slow = {check.id for check in checks if check.cost is Cost.SLOW} - origins
+        ids = [check_id for check_id in with_dependants(checks, origins) if check_id not in slow]
         results = tuple([result async for result in self._preflight.run(fresh, ids)])
         judged = [result for result in results if result.check_id in origins]
         proven = bool(judged) and all(_is_fine(result, finding) for result in judged)
@@ -275,6 +276,13 @@ def _tolerance(step: AppliedStep) -> Iterator[None]:
     except HostError:
         if step.done or step.kind != "command":
             raise
+
+
+def _origins(checks: Sequence[Check], finding: Finding) -> set[str]:
+    """Checks that find this fault; a slow one only where no cheap one can tell."""
+    named = [check for check in checks if finding.id in check.findings]
+    cheap = {check.id for check in named if check.cost is Cost.CHEAP}
+    return cheap or {check.id for check in named}
 
 
 def _is_fine(result: CheckResult, finding: Finding) -> bool:

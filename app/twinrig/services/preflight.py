@@ -11,7 +11,15 @@ from typing import Protocol
 from twinrig import assets
 from twinrig.checks.probe_protocol import build_script, probe_names, read_answer, request_for
 from twinrig.checks.registry import with_prerequisites
-from twinrig.domain.checks import Check, CheckResult, Cost, Evidence, Facts, Status
+from twinrig.domain.checks import (
+    Check,
+    CheckResult,
+    Cost,
+    Evidence,
+    Facts,
+    ProbeOutput,
+    Status,
+)
 from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import Clock, Host
@@ -32,8 +40,19 @@ class InstallSource(Protocol):
         ...
 
 
+class ProbeProgram(Protocol):
+    """Answers one probe that is more than a question to the machine, such as a collective."""
+
+    async def __call__(self, profile: Profile | None, install: EngineInstall | None) -> ProbeOutput:
+        """Raises HostError when there is no answer."""
+        ...
+
+
 class Preflight:
-    """Runs checks on one target. Nothing is kept between two runs: a fix changes answers."""
+    """Runs checks on one target. Nothing is kept between two runs: a fix changes answers.
+
+    ``programs`` answer probes that the probe script does not have; slow checks only.
+    """
 
     def __init__(
         self,
@@ -43,8 +62,10 @@ class Preflight:
         clock: Clock,
         *,
         sysroot: str = "",
+        programs: Mapping[str, ProbeProgram] | None = None,
     ) -> None:
         self._host = host
+        self._programs = dict(programs or {})
         self._finder = finder
         self._clock = clock
         self._sysroot = sysroot
@@ -74,8 +95,27 @@ class Preflight:
     async def facts(self, profile: Profile | None, names: Sequence[str]) -> Facts:
         """Answers of these probes, with profile and engine. Raises HostError."""
         install, problem = await self._find(profile)
-        if not names:
-            return Facts({}, profile, install, install_error=problem)
+        asked = [name for name in names if name not in self._programs]
+        answers = {} if not asked else await self._ask(profile, install, asked)
+        for name in names:
+            if name in self._programs:
+                answers[name] = await self._programs[name](profile, install)
+        return Facts(answers, profile, install, install_error=problem)
+
+    def asking(self, **programs: ProbeProgram) -> Preflight:
+        """The same preflight with other programs for some probes."""
+        return Preflight(
+            self._host,
+            self.checks,
+            self._finder,
+            self._clock,
+            sysroot=self._sysroot,
+            programs={**self._programs, **programs},
+        )
+
+    async def _ask(
+        self, profile: Profile | None, install: EngineInstall | None, names: Sequence[str]
+    ) -> dict[str, ProbeOutput]:
         request = request_for(
             profile,
             probe_names((), names),
@@ -85,7 +125,7 @@ class Preflight:
         )
         script = build_script(assets.read_text("probes/linux.sh"), request)
         result = await self._host.run(script, timeout_s=CALL_TIMEOUT_S)
-        return Facts(read_answer(request, result), profile, install, install_error=problem)
+        return dict(read_answer(request, result))
 
     def _choose(self, ids: Collection[str] | None) -> tuple[tuple[Check, ...], frozenset[str]]:
         if ids is None:

@@ -9,14 +9,17 @@ from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore
 from twinrig.domain.supervision import StateLayout
 from twinrig.engines.base import Engine
 from twinrig.services.calibration import CalibrationStore
+from twinrig.services.collective import CollectiveProgram
 from twinrig.services.controller import ServerController
 from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.gpu_sampler import GpuSampler
+from twinrig.services.history_store import HistoryStore
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import ModelLibrary
 from twinrig.services.monitor import Monitor
+from twinrig.services.nccl_candidates import CandidateTable
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
 
@@ -44,6 +47,12 @@ class Workbench:
     layout: StateLayout
     clock: Clock
     service_kind: str
+    collective: CollectiveProgram
+    candidates: Mapping[str, CandidateTable]
+
+    def history_store(self) -> HistoryStore:
+        """Minutes and events of this target, on disk."""
+        return HistoryStore(self.layout.root / "history.sqlite3")
 
     def monitor(self, interval_s: float = 1.0) -> Monitor:
         """A new monitor with a sampler of its own; read it by one consumer."""

@@ -18,6 +18,7 @@ from twinrig.fixes.registry import load_fixes
 from twinrig.fixes.sysctl_ptrace import CONTENT, PATH
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.demo.host import DemoHost, demo_install
+from twinrig.services.collective import CollectiveProbe, CollectiveProgram
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
@@ -34,7 +35,8 @@ class Demo:
         engines = load_engines(assets.read_text)
         clock = SystemClock()
         finder = EngineFinder(self.host, engines, built_in={"demo": install})
-        self.preflight = Preflight(self.host, CHECKS, finder, clock)
+        probe = CollectiveProbe(CollectiveProgram(self.host, assets.read_text))
+        self.preflight = Preflight(self.host, CHECKS, finder, clock, programs={"collective": probe})
         self.store = ProfileStore(root / "profiles", engines)
         self.journal = Journal(root / "journal.jsonl")
         fixes = load_fixes(assets.read_text("advice/fixes.yaml"))

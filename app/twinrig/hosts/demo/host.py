@@ -11,6 +11,7 @@ from pathlib import Path
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
 from twinrig.domain.probes import PROBE_SCRIPT, ProbeRequest, format_frames
+from twinrig.hosts.demo.collective import answer, is_collective
 from twinrig.hosts.demo.load import DemoLoad, load_files, newest_load
 from twinrig.hosts.demo.probes import ProbeAnswers
 from twinrig.hosts.demo.rig import HOME, PTRACE_KEY, VENV, RigFiles
@@ -139,6 +140,8 @@ def demo_install(executable: str, version: str) -> EngineInstall:
 
 def run_program(files: RigFiles, argv: Sequence[str], root: bool) -> tuple[int, str, str]:
     """Return code, output and errors of the few programs that the rig has."""
+    if is_collective(argv):
+        return answer(argv)
     if not argv or argv[0] not in ("sysctl", "/usr/sbin/sysctl", "/sbin/sysctl"):
         return 127, "", f"{argv[0] if argv else ''}: command not found\n"
     return _sysctl(files, list(argv[1:]), root)
