@@ -102,7 +102,7 @@ async def _cards(args: argparse.Namespace, facts: Estimating) -> tuple[Card, ...
     if args.kv_pool_gib is not None:
         return ()
     gpus, samples = await facts.gpus()
-    return cards_of(gpus, samples, {})
+    return cards_of(gpus, samples)
 
 
 def _best(model: SizedModel, settings: SizingSettings, context: int | None) -> Quantization | None:

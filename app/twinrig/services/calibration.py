@@ -116,6 +116,10 @@ class CalibrationStore:
         wanted = (machine, engine_id, version, model, key)
         return next((m for m in reversed(self.all()) if _key(m) == wanted), None)
 
+    def like(self, base: Measurement) -> Measurement | None:
+        """The newest measurement of the combination that ``base`` names."""
+        return self.find(*_key(base))
+
     def add(self, measurement: Measurement) -> bool:
         """Store, replacing the one of the same combination. False when it cannot be written."""
         kept = [m for m in self.all() if _key(m) != _key(measurement)]

@@ -14,6 +14,7 @@ _POOL = re.compile(rf"Available KV cache memory: {_NUMBER} GiB")
 _TOKENS = re.compile(rf"GPU KV cache size: {_NUMBER} tokens")
 _REQUESTS = re.compile(rf"Maximum concurrency for {_NUMBER} tokens per request: {_NUMBER}x")
 _GRAPHS = re.compile(rf"Graph capturing finished in .*?took {_NUMBER} GiB")
+_NEW_START = "API server version"
 _MAX_LINE = 2000
 
 
@@ -33,6 +34,8 @@ def read_start(lines: Iterable[str]) -> StartFigures:
     """Figures of the last start in ``lines``; what is not printed stays None."""
     found = StartFigures()
     for line in lines:
+        if _NEW_START in line:
+            found = StartFigures()
         if len(line) <= _MAX_LINE and ("GiB" in line or "tokens" in line or "GB" in line):
             found = _add(found, line)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,9 @@ from twinrig.domain.profile import Profile
 from twinrig.domain.server import ACTIVE_STATES
 from twinrig.messages import Message, message
 from twinrig.services.calibration import machine_key, settings_key
-from twinrig.services.estimating import cards_of, settings_of
-from twinrig.sizing.estimate import SizedModel, estimate
+from twinrig.services.estimating import cards_of
+from twinrig.services.sizing_settings import settings_of
+from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
 from twinrig.sizing.solve import levers
 
 if TYPE_CHECKING:
@@ -62,36 +62,27 @@ class SizingAnswer:
         return "muted" if self.plan is None else TONES[self.plan.verdict]
 
 
-async def gather_facts(
-    workbench: Workbench, path: str, load: Callable[[str], Profile]
-) -> SizingFacts:
+async def gather_facts(workbench: Workbench, path: str) -> SizingFacts:
     """Read model folder, cards and measurements of the target."""
     facts = workbench.estimating()
-    await facts.collect(load)
+    await facts.collect(workbench.profiles)
     gpus, samples = await facts.gpus()
     record = await workbench.controller.active_record()
-    ours = record is not None and record.state in ACTIVE_STATES
-    # Our own server's memory is free again when it restarts; what it holds is all but the rest.
-    readings = () if ours else samples
-    found = SizingFacts(
+    if record is not None and record.state in ACTIVE_STATES:
+        samples = ()  # what our own server holds is free again when it restarts
+    model, error = None, None
+    try:
+        model = await facts.model(path)
+    except TwinrigError as fault:
+        error = fault
+    return SizingFacts(
         path=path,
-        cards=cards_of(gpus, readings, {}),
+        model=model,
+        error=error,
+        cards=cards_of(gpus, samples),
         machine=machine_key(gpus),
         measurements=facts.store.all(),
         reserve_bytes=facts.reserve_bytes,
-    )
-    try:
-        model = await facts.model(path)
-    except TwinrigError as error:
-        return SizingFacts(path, None, error, found.cards, found.machine)
-    return SizingFacts(
-        path,
-        model,
-        None,
-        found.cards,
-        found.machine,
-        found.measurements,
-        found.reserve_bytes,
     )
 
 
@@ -135,12 +126,24 @@ def best_settings(profile: Profile, plan: MemoryPlan) -> dict[str, str]:
     """Settings that use what is free: longest context, and no more requests than can start."""
     found: dict[str, str] = {}
     if plan.max_context_tokens:
-        found["context_length"] = str(plan.max_context_tokens)
+        found[context_option(profile)] = str(plan.max_context_tokens)
+    if profile.engine.id in EXL3_ENGINES:
+        return found
     asked = profile.settings.get("max_num_seqs")
     most = plan.max_num_seqs
     if most is not None and (not isinstance(asked, int) or asked > most):
         found["max_num_seqs"] = str(most)
     return found
+
+
+def context_option(profile: Profile) -> str:
+    """Which setting takes the memory of a longer context."""
+    return "cache_tokens" if profile.engine.id in EXL3_ENGINES else "context_length"
+
+
+def requests_option(profile: Profile) -> str:
+    """Which setting bounds the requests at a time."""
+    return "max_batch_size" if profile.engine.id in EXL3_ENGINES else "max_num_seqs"
 
 
 def predicted_against_measured(answer: SizingAnswer) -> Message | None:

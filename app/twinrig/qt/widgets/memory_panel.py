@@ -18,8 +18,10 @@ from twinrig.qt.viewmodels.sizing import (
     SizingFacts,
     answer,
     best_settings,
+    context_option,
     gather_facts,
     predicted_against_measured,
+    requests_option,
 )
 from twinrig.qt.widgets.memory_bars import MemoryBars
 from twinrig.qt.widgets.parts import Button, Label, ToneIcon, row
@@ -125,7 +127,7 @@ class MemoryPanel(QFrame):
         work = self._context.workbench
         self._facts = SizingFacts(profile.model.path)
         self._loading = self._context.bridge.submit(
-            gather_facts(work, profile.model.path, work.profiles.load),
+            gather_facts(work, profile.model.path),
             self,
             self._loaded,
             self._failed,
@@ -215,12 +217,12 @@ class MemoryPanel(QFrame):
             slider.setEnabled(plan is not None)
         if profile is None:
             return
-        asked = profile.settings.get("context_length")
+        asked = profile.settings.get(context_option(profile))
         tokens = asked if isinstance(asked, int) else self._limit()
         with QSignalBlocker(self.context):
             if self._tokens(self.context.value()) != tokens:
                 self.context.setValue(self._position(tokens))
-        requests = profile.settings.get("max_num_seqs")
+        requests = profile.settings.get(requests_option(profile))
         if isinstance(requests, int):
             nearest = min(range(len(_REQUESTS)), key=lambda i: abs(_REQUESTS[i] - requests))
             with QSignalBlocker(self.requests):
@@ -239,10 +241,12 @@ class MemoryPanel(QFrame):
         return round(STEPS * math.log(max(tokens, MIN_CONTEXT) / MIN_CONTEXT) / span)
 
     def _context_dragged(self, position: int) -> None:
-        self.chosen.emit("context_length", str(self._tokens(position)))
+        if self._profile is not None:
+            self.chosen.emit(context_option(self._profile), str(self._tokens(position)))
 
     def _requests_dragged(self, position: int) -> None:
-        self.chosen.emit("max_num_seqs", str(_REQUESTS[position]))
+        if self._profile is not None:
+            self.chosen.emit(requests_option(self._profile), str(_REQUESTS[position]))
 
     def use_longest(self) -> None:
         """Set what uses the cards best."""
@@ -254,4 +258,4 @@ class MemoryPanel(QFrame):
     def _take_lever(self, number: int) -> None:
         if number < len(self._levers()):
             lever = self._levers()[number]
-            self.chosen.emit(lever.setting, lever.value)
+            self.chosen.emit(lever.setting, lever.value.replace(", ", "\n"))
