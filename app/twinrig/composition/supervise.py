@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from twinrig import assets
 from twinrig.composition.targets import Rig, open_rig, open_secrets, resolve_target
-from twinrig.diagnosis.explain import explain_exit, is_permanent
+from twinrig.diagnosis.explain import is_permanent
 from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.errors import UsageError
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.ports import ExitStatus, SecretStore
+from twinrig.domain.ports import SecretStore
 from twinrig.domain.profile import Profile
-from twinrig.domain.supervision import Failure, StateLayout
+from twinrig.domain.supervision import StateLayout
 from twinrig.engines.base import Engine, RenderContext
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.http import HttpxClient
@@ -24,6 +24,8 @@ from twinrig.hosts.paths import AppPaths, find_paths
 from twinrig.messages import message
 from twinrig.services.installs import EngineFinder
 from twinrig.services.profile_store import ProfileStore
+from twinrig.services.rendering import render_profile
+from twinrig.services.run_context import ExitExplainer
 from twinrig.supervisor.parts import SupervisorParts
 from twinrig.supervisor.supervise import supervise
 
@@ -52,11 +54,9 @@ def supervisor_parts(
     profiles = ProfileStore(paths.profiles, rig.engines)
     profiles.path(profile_id)
     preparer = Preparer(rig, layout, open_secrets(paths, environ))
-    rules = load_shipped(assets.read_text)
-
-    def explain(lines: Sequence[str], exit_status: ExitStatus) -> Failure:
-        return explain_exit(lines, str(exit_status), rules)
-
+    explain = ExitExplainer(
+        load_shipped(assets.read_text), lambda: profiles.load(profile_id), on_wsl=rig.on_wsl
+    )
     return SupervisorParts(
         layout=layout,
         load_profile=profiles.load,
@@ -110,4 +110,4 @@ class Preparer:
             on_wsl=self._rig.on_wsl,
             key=await self._secrets.get(key_name) if key_name else None,
         )
-        return engine.render(profile, context)[0]
+        return (await render_profile(engine, profile, context, self._rig.host))[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.supervision import ServerRecord
@@ -14,7 +15,8 @@ class EngineMetrics:
 
     ``kv_cache_usage`` and ``prefix_hit_ratio`` are 0 to 1. None = the engine does not say.
     ``process_start_s`` (epoch) tells a restart. ``first_token_seconds`` is the sum of all times to
-    the first token, ``first_tokens`` their number.
+    the first token, ``first_tokens`` their number. ``counted_at_end``: the counters grow only when
+    a request ends, so their growth is no rate; ``last_*_tps`` are those of the last such request.
     """
 
     generation_tokens: float | None = None
@@ -31,6 +33,30 @@ class EngineMetrics:
     accepted_tokens: float | None = None
     first_token_seconds: float | None = None
     first_tokens: float | None = None
+    requests_finished: float | None = None
+    last_generation_tps: float | None = None
+    last_prompt_tps: float | None = None
+    counted_at_end: bool = False
+
+    def to_counters(self) -> dict[str, float]:
+        """What is known, as plain numbers for the record of a server."""
+        return {
+            f.name: float(value)
+            for f in fields(self)
+            if (value := getattr(self, f.name)) is not None
+        }
+
+    @classmethod
+    def from_counters(cls, counters: Mapping[str, float]) -> EngineMetrics:
+        """Inverse of ``to_counters``; unknown names are ignored."""
+        names = {f.name for f in fields(cls)} - {"kv_cache_size_tokens", "counted_at_end"}
+        values: dict[str, float] = {k: v for k, v in counters.items() if k in names}
+        size = counters.get("kv_cache_size_tokens")
+        return cls(
+            **values,
+            kv_cache_size_tokens=None if size is None else int(size),
+            counted_at_end=bool(counters.get("counted_at_end")),
+        )
 
 
 @dataclass(frozen=True)
@@ -40,7 +66,8 @@ class Throughput:
     The rates hold for ``interval_s``, which is longer than usual after scrapes that failed:
     the sum of rate times ``interval_s`` is what the server's counters grew by.
     ``prefix_hit_ratio`` and ``draft_acceptance`` (0 to 1) and ``first_token_s`` hold for what
-    happened in the interval, None when nothing did.
+    happened in the interval, None when nothing did. ``last_*`` are the rates of the request that
+    ended last, from engines that tell nothing before; the other rates are unknown then.
     """
 
     generation_tps: float | None = None
@@ -53,6 +80,8 @@ class Throughput:
     prefix_hit_ratio: float | None = None
     draft_acceptance: float | None = None
     first_token_s: float | None = None
+    last_reply_tps: float | None = None
+    last_prompt_tps: float | None = None
 
 
 @dataclass(frozen=True)

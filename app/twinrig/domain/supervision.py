@@ -112,7 +112,8 @@ class ServerRecord:
 
     ``updated_at_s`` is a heartbeat: older than 30 s with a dead ``supervisor_pid`` means that
     the supervisor is gone. ``probe_*_tokens`` are the supervisor's own, to be subtracted.
-    ``dropped_log_lines`` could not be written to the log (disk full).
+    ``dropped_log_lines`` could not be written to the log (disk full). ``log_counters`` are those
+    of ``EngineMetrics`` for an engine that tells its work in the log only.
     """
 
     profile_id: str
@@ -142,6 +143,7 @@ class ServerRecord:
     environment_mismatch: tuple[str, ...] = ()
     shared_memory: tuple[str, ...] = field(default=())
     dropped_log_lines: int = 0
+    log_counters: Mapping[str, float] = field(default_factory=dict)
     schema_version: int = RECORD_SCHEMA
 
     def to_json(self) -> str:
@@ -183,6 +185,8 @@ class ServerRecord:
                 values[name] = int(values.get(name, 0))
             for name in _OPTIONAL_TIMES:
                 values[name] = _optional(values.get(name))
+            counters = values.get("log_counters") or {}
+            values["log_counters"] = {str(k): _finite(v) for k, v in counters.items()}
             pid = values.get("server_pid")
             values["server_pid"] = None if pid is None else int(pid)
             values["updated_at_s"] = _finite(values["updated_at_s"])

@@ -130,8 +130,10 @@ class DemoEngine:
         """Counters and gauges; what is not served stays None."""
         values = prometheus.collect(text, frozenset({*_SERIES, _KV_SIZE}))
         size = values.get(_KV_SIZE)
-        fields = {field: values[name][-1] for name, field in _SERIES.items() if name in values}
-        return EngineMetrics(kv_cache_size_tokens=int(size[-1]) if size else None, **fields)
+        counters = {field: values[name][-1] for name, field in _SERIES.items() if name in values}
+        if size:
+            counters["kv_cache_size_tokens"] = size[-1]
+        return EngineMetrics.from_counters(counters)
 
     def log_meter(self) -> LogMeter | None:
         """None: it has a metrics endpoint."""

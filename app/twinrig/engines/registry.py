@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from twinrig.engines.base import Engine
 from twinrig.engines.demo import DemoEngine
+from twinrig.engines.tabbyapi import TabbyApiEngine
 from twinrig.engines.vllm import VllmEngine
 
 
@@ -16,6 +17,7 @@ def load_engines(read_text: Callable[[str], str]) -> Mapping[str, Engine]:
     """
     engines: tuple[Engine, ...] = (
         VllmEngine(read_text("engines/vllm.yaml")),
+        TabbyApiEngine(read_text("engines/tabbyapi.yaml")),
         DemoEngine(read_text("engines/demo.yaml")),
     )
     return {engine.id: engine for engine in engines}

@@ -15,7 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 from twinrig.domain.errors import UsageError
 from twinrig.messages import Message, message
@@ -205,8 +205,7 @@ class _Editor:
         if node.anchor and id(node) in self.shared and not _is_alias(key, node):
             self._refuse(message("the value of {name} is shared", name=key.value), key)
         removed = self.text[colon:end]
-        block = not isinstance(node, ScalarNode) and not node.flow_style
-        if block and not _is_alias(key, node):
+        if _is_block(node) and not _is_alias(key, node):
             indent = " " * key.start_mark.column
             comments = "".join(
                 f"{self.newline}{indent}{found[1]}" for found in _COMMENT.finditer(removed)
@@ -226,7 +225,7 @@ class _Editor:
             return found.end() if found else colon
         if _is_empty(self.text, node):
             return colon
-        if isinstance(node, ScalarNode) or node.flow_style:
+        if not _is_block(node):
             start, end = node.start_mark.index, node.end_mark.index
             return int(start + len(self.text[start:end].rstrip()))
         return max(self._leaf_end(leaf, key) for leaf in _leaves(node))
@@ -253,6 +252,10 @@ def _entry(key: str, value: object) -> str:
     return f"{key}: {yaml_value(value)}".rstrip()
 
 
+def _is_block(node: Node) -> bool:
+    return isinstance(node, CollectionNode) and not node.flow_style
+
+
 def _is_alias(key: Node, node: Node) -> bool:
     """An alias is composed to the very node of its anchor, which stands earlier."""
     return bool(node.start_mark.index < key.start_mark.index)
@@ -264,7 +267,7 @@ def _is_empty(text: str, node: Node) -> bool:
 
 
 def _leaves(node: Node) -> Iterator[Node]:
-    if isinstance(node, ScalarNode) or node.flow_style or not node.value:
+    if not _is_block(node) or not node.value:
         yield node
         return
     for child in node.value:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from twinrig.domain.errors import TwinrigError
-from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
+from twinrig.domain.metrics import EngineMetrics, ServerSetup, Snapshot, Throughput
 from twinrig.domain.ports import Clock, HttpClient
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
@@ -121,6 +121,12 @@ class Monitor:
         if record is None or engine is None or record.state not in SCRAPED_STATES:
             self._meter.reset()
             return Throughput()
+        probe = ProbeTokens(record.probe_generation_tokens, record.probe_prompt_tokens)
+        if record.log_counters:
+            told = EngineMetrics.from_counters(record.log_counters)
+            return self._meter.update(
+                told, self._clock.monotonic(), probe=probe, run=_run_of(record)
+            )
         if not record.metrics_url:
             return Throughput()
         response = await self._http.get(
@@ -129,7 +135,6 @@ class Monitor:
         if response.status != 200:
             return Throughput()
         text = response.body.decode("utf-8", "replace")
-        probe = ProbeTokens(record.probe_generation_tokens, record.probe_prompt_tokens)
         return self._meter.update(
             engine.parse_metrics(text), self._clock.monotonic(), probe=probe, run=_run_of(record)
         )

@@ -66,7 +66,7 @@ def _all_faults(profile: Profile, engines: Mapping[str, Engine]) -> Iterator[Fie
             ),
         )
         return
-    if engine.simulated != (profile.target == DEMO):
+    if engine.simulated and profile.target != DEMO:
         yield FieldError("engine.id", message("the demo engine runs on the demo rig only"))
     yield from _setting_faults(profile, engine)
     yield from engine.validate(profile)

@@ -104,7 +104,7 @@ class RateMeter:
         hits = self._prefix.grown(metrics.prefix_hits, metrics.prefix_queries)
         accepted = self._drafts.grown(metrics.accepted_tokens, metrics.draft_tokens)
         first_s = self._first.grown(metrics.first_token_seconds, metrics.first_tokens)
-        if previous_s is None:
+        if previous_s is None or metrics.counted_at_end:
             return _throughput(metrics, None, None, None)
         return replace(
             _throughput(metrics, generation, prompt, at_s - previous_s),
@@ -146,6 +146,8 @@ def _throughput(
         kv_cache_usage=metrics.kv_cache_usage,
         interval_s=interval_s if known else None,
         kv_cache_size_tokens=metrics.kv_cache_size_tokens,
+        last_reply_tps=metrics.last_generation_tps,
+        last_prompt_tps=metrics.last_prompt_tps,
     )
 
 

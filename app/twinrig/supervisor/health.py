@@ -25,11 +25,12 @@ async def ask_health(
     spec: LaunchSpec,
     timeout_s: float,
     refused: Callable[[Endpoint], Awaitable[bool]],
+    path: str = "",
 ) -> Health:
     """vLLM 0.32 as run: 200 when it serves, 503 once its engine is dead, refused while loading."""
     try:
         response = await http.get(
-            spec.endpoint.base_url + spec.readiness.path,
+            spec.endpoint.base_url + (path or spec.readiness.path),
             timeout_s=timeout_s,
             token=spec.bearer_token,
         )

@@ -58,6 +58,7 @@ class Keeper:
             environment_mismatch=(),
             shared_memory=(),
             dropped_log_lines=0,
+            log_counters={},
         )
         try:
             done, prepared = await first(self._prepare(), self._context.intent.stopped())

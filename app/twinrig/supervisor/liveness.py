@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.messages import Message
-from twinrig.supervisor.health import ask_metrics
 from twinrig.supervisor.judge import Judge, Verdict
 from twinrig.supervisor.probe import ProbeResult
 from twinrig.supervisor.readiness import Asker
@@ -27,7 +26,9 @@ class Listener(Protocol):
         ...
 
 
-async def watch(asker: Asker, parse: Callable[[str], EngineMetrics], listener: Listener) -> Message:
+async def watch(
+    asker: Asker, counters: Callable[[], Awaitable[EngineMetrics | None]], listener: Listener
+) -> Message:
     """Look every ``watch_s``; returns the evidence for a restart, and only then.
 
     A probe runs beside the looks: behind a long reply it may wait for minutes while the moving
@@ -40,9 +41,8 @@ async def watch(asker: Asker, parse: Callable[[str], EngineMetrics], listener: L
     try:
         while True:
             await clock.sleep(timing.watch_s)
-            metrics = await ask_metrics(asker.http, asker.spec, parse, timing.request_timeout_s)
-            judge.see_metrics(clock.monotonic(), metrics)
-            judge.see_health(await asker.health(timing.request_timeout_s))
+            judge.see_metrics(clock.monotonic(), await counters())
+            judge.see_health(await asker.liveness(timing.request_timeout_s))
             if probe is not None and probe.done():
                 listener.probed(probe.result())
                 judge.see_probe(clock.monotonic(), probe.result(), limit_s)

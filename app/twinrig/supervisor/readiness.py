@@ -28,6 +28,11 @@ class Asker:
         """Readiness endpoint."""
         return await ask_health(self.http, self.spec, timeout_s, self.refused)
 
+    async def liveness(self, timeout_s: float) -> Health:
+        """What is asked while it serves."""
+        path = self.spec.readiness.liveness_path
+        return await ask_health(self.http, self.spec, timeout_s, self.refused, path)
+
     async def probe(self, timeout_s: float) -> ProbeResult:
         """Sampled completion."""
         return await run_probe(self.http, self.clock, self.spec, timeout_s)

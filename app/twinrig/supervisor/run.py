@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.ports import ExitStatus, RunningServer
 from twinrig.domain.server import Phase, ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.engines.base import Engine, PhaseEvent
 from twinrig.messages import Message, message
 from twinrig.supervisor.context import Context
+from twinrig.supervisor.health import ask_metrics
 from twinrig.supervisor.judge import Verdict
 from twinrig.supervisor.liveness import watch
 from twinrig.supervisor.output import RunOutput
@@ -48,7 +51,11 @@ class ServerRun:
         self._engine = engine
         self._spec = spec
         self._tracker = PhaseTracker(load_timings(context.layout.timings(context.profile_id)))
-        self._output = RunOutput(context.writer, engine.phase_of, self._read)
+        self._meter = engine.log_meter()
+        self._moved = asyncio.Event()
+        self._output = RunOutput(
+            context.writer, engine.phase_of, self._read, spec.masked_values, self._count
+        )
         self._ready_at_s: float | None = None
         self._exit: ExitStatus | None = None
 
@@ -66,6 +73,7 @@ class ServerRun:
             self._work(server, run_id, deadline_s),
             self._until_exit(server),
             self._context.intent.stopped(),
+            self._moved.wait(),
         )
         return await self._conclude(server, run_id, problem if over else None)
 
@@ -84,7 +92,19 @@ class ServerRun:
         if isinstance(proof, NotReady):
             return proof
         await self._ready(server, run_id, proof)
-        return await watch(asker, self._engine.parse_metrics, self)
+        return await watch(asker, self._counters, self)
+
+    async def _counters(self) -> EngineMetrics | None:
+        if self._meter is not None:
+            return self._meter.metrics()
+        parts = self._context.parts
+        return await ask_metrics(
+            parts.http, self._spec, self._engine.parse_metrics, parts.timing.request_timeout_s
+        )
+
+    def _count(self, line: str) -> None:
+        if self._meter is not None and self._meter.feed(line):
+            self._store.mark(log_counters=self._meter.metrics().to_counters())
 
     async def _ready(self, server: RunningServer, run_id: str, proof: ProbeResult) -> None:
         self._output.loading = False
@@ -100,6 +120,8 @@ class ServerRun:
             failure=None,
             degraded_reason=None,
         )
+        if self._meter is not None:
+            self._store.update(log_counters=self._meter.metrics().to_counters())
         self.probed(proof)
         await self._compare_environment(server.pid)
         await self._note_shared_memory(server, run_id)
@@ -126,6 +148,9 @@ class ServerRun:
         """Decide why the race ended. An exit nobody asked for is a crash, code 0 too."""
         served_s = None if self._ready_at_s is None else self._clock.now() - self._ready_at_s
         await self._note_shared_memory(server, run_id)
+        self._output.end()
+        if problem is None and self._moved.is_set() and not self._context.intent.stop_wanted:
+            problem = _moved_away(self._spec)
         if problem is None and (self._exit is None or self._context.intent.stop_wanted):
             self._stopping()
             return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
@@ -160,6 +185,8 @@ class ServerRun:
 
     def _read(self, event: PhaseEvent) -> None:
         """A phase told by the log. That it serves is believed only after the proof."""
+        if event.port not in (None, self._spec.endpoint.port):
+            self._moved.set()
         if event.phase in _LOAD_PHASES:
             self._heard(event)
 
@@ -186,6 +213,19 @@ class ServerRun:
         known = set(self._store.record.shared_memory)
         if not names <= known:
             self._store.update(shared_memory=tuple(sorted(names | known)))
+
+
+def _moved_away(spec: LaunchSpec) -> NotReady:
+    """Who answers on the profile's port then is somebody else (tabbyAPI 2026-08, as read)."""
+    failure = Failure(
+        message("Port {port} was taken meanwhile; the server moved away.", port=spec.endpoint.port),
+        message("Stop the other program, or choose another port in the profile."),
+        finding_id="port-in-use",
+        confidence="certain",
+        params=(("port", str(spec.endpoint.port)),),
+        fixes=("stop-old-server", "cfg-change-port"),
+    )
+    return NotReady(failure, permanent=False)
 
 
 def mismatch(spec: LaunchSpec, environ: Mapping[str, str]) -> tuple[str, ...]:

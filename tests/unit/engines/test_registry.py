@@ -11,14 +11,14 @@ from twinrig.engines.option_table import OptionTableError
 from twinrig.engines.registry import load_engines
 
 
-def test_both_engines_are_there() -> None:
+def test_all_engines_are_there() -> None:
     engines = load_engines(assets.read_text)
-    assert list(engines) == ["vllm", "demo"]
+    assert list(engines) == ["vllm", "tabbyapi", "demo"]
     assert all(engine.id == name for name, engine in engines.items())
     assert engines["vllm"].name == "vLLM" and engines["vllm"].default_port == 8000
 
 
-@pytest.mark.parametrize("name", ["vllm", "demo"])
+@pytest.mark.parametrize("name", ["vllm", "tabbyapi", "demo"])
 def test_an_engine_answers_everything(name: str) -> None:
     engine: Engine = load_engines(assets.read_text)[name]
     options = engine.options()

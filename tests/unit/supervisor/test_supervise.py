@@ -244,6 +244,9 @@ async def test_a_fault_of_our_own_ends_the_server_and_says_so(rig):
     class Bug:
         id = "x"
 
+        def log_meter(self):
+            return None
+
         def phase_of(self, _line):
             return None
 

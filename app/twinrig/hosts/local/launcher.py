@@ -144,8 +144,11 @@ def _run_id_of(entry: ProcEntry) -> str | None:
 
 def _write(file: FileSpec) -> None:
     path = Path(file.path)
+    data = file.content.encode("utf-8")
     try:
-        write_atomic(path, file.content.encode("utf-8"), mode=file.mode)
+        if file.keep_previous and path.is_file() and path.read_bytes() == data:
+            return
+        write_atomic(path, data, mode=file.mode, keep_previous=file.keep_previous)
     except OSError as error:
         raise HostError(
             message("{path} cannot be written: {reason}.", path=file.path, reason=str(error)),

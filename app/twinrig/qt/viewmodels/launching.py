@@ -10,6 +10,7 @@ from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import RenderContext
 from twinrig.messages import N_, Translator
+from twinrig.services.rendering import render_profile
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -29,7 +30,8 @@ async def render_launch(workbench: Workbench, profile: Profile) -> tuple[LaunchS
         on_wsl=workbench.on_wsl,
         key=MASK if profile.network.key_name else None,
     )
-    return workbench.engines[profile.engine.id].render(profile, context)
+    engine = workbench.engines[profile.engine.id]
+    return await render_profile(engine, profile, context, workbench.host)
 
 
 def launch_text(specs: Sequence[LaunchSpec], translator: Translator) -> str:
@@ -58,10 +60,6 @@ def _shown(spec: LaunchSpec, name: str) -> str:
 
 def _masked(spec: LaunchSpec, text: str) -> str:
     """Blot out a secret wherever it stands, not only where it is expected."""
-    secrets = {spec.env[name] for name in spec.secret_env if name in spec.env}
-    if spec.bearer_token:
-        secrets.add(spec.bearer_token)
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, MASK)
+    for secret in spec.masked_values:
+        text = text.replace(secret, MASK)
     return text
