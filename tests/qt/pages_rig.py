@@ -48,6 +48,7 @@ from twinrig.services.calibration import CalibrationStore
 from twinrig.services.controller import ServerStatus
 from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
+from twinrig.services.history_store import HistoryStore
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.log_reader import LogChunk, LogReader
@@ -202,6 +203,9 @@ class PageWorkbench:
         return Estimating(
             self.host, self.open_gpu_probe, self.controller, self.clock, store, self.on_wsl
         )
+
+    def history_store(self) -> HistoryStore:
+        return HistoryStore(self.layout.root / "history.sqlite3")
 
     def write_log(self, profile_id: str, text: str, *, mode: str = "a") -> None:
         path = self.layout.log(profile_id)
