@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from twinrig import assets
-from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session
+from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, pick_id
 from twinrig.cli.terminal import Terminal
 from twinrig.diagnosis.explain import Diagnosis, Report
 from twinrig.domain.errors import HostError, UsageError
+from twinrig.files import write_atomic
 from twinrig.messages import N_, message
+from twinrig.services.case import Case, case_report, own_case
 from twinrig.services.diagnoser import Diagnoser
 
 CONFIDENCE_WORDS = {
@@ -26,15 +28,36 @@ _EXIT_CODES = {"failure": FINDINGS, "unknown": UNKNOWN, "healthy": FINE}
 async def run(session: Session) -> int:
     """Exit code: 0 no fault found, 1 a cause was found, 3 there is a fault of unknown cause."""
     args, terminal = session.args, session.terminal
-    context = _context(args.context)
+    given = _context(args.context)
     diagnoser = Diagnoser.shipped(assets.read_text)
     for fault in diagnoser.rules.faults:
         terminal.say(message("Some rules cannot be used: {fault}", fault=fault), "warn")
-    report = _read(diagnoser, args.file, context)
+    if args.file is None:
+        async with session.bench() as bench:
+            case = await own_case(bench, await pick_id(bench, args.profile), given)
+    else:
+        case = Case(args.file, given)
+    report = _read(diagnoser, case.path, case.facts)
+    if args.report is not None:
+        return _write_report(terminal, args.report, case, report)
     if terminal.json_mode:
         terminal.data(as_json(report))
     else:
         show(terminal, report)
+    return _EXIT_CODES[report.kind]
+
+
+def _write_report(terminal: Terminal, target: str, case: Case, report: Report) -> int:
+    """Show the report ("-") or write it; it is masked, and should still be looked at."""
+    text = case_report(case, report)
+    if target == "-":
+        terminal.write(text)
+    else:
+        write_atomic(Path(target), text.encode("utf-8"))
+        terminal.say(message("The report was written: {path}", path=target), "good")
+        terminal.next_step(
+            message("Look at it before you pass it on: names may be left that nobody can guess.")
+        )
     return _EXIT_CODES[report.kind]
 
 
@@ -51,7 +74,7 @@ def _context(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _read(diagnoser: Diagnoser, name: str, context: dict[str, str]) -> Report:
+def _read(diagnoser: Diagnoser, name: str, context: Mapping[str, str]) -> Report:
     try:
         if name == "-":
             source: BinaryIO = sys.stdin.buffer

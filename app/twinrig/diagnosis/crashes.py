@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 from twinrig.messages import Message, message
 
+ASYNCHRONOUS = "illegal memory access"
+"""What most of them say; a scan looks for it even when the root cause is known."""
+
 _ASYNCHRONOUS = re.compile(
     r"illegal memory access|illegal address|misaligned address|unspecified launch failure"
     r"|device-side assert"

@@ -81,9 +81,9 @@ class FactBook:
             for name, value in _ENVIRONMENT.findall(line):
                 self._read.setdefault(name, value)
 
-    def note(self, name: str, value: str) -> None:
-        """A fact that somebody else computed."""
-        self._read.setdefault(name, value)
+    def knows(self, name: str) -> bool:
+        """Whether a fact was read or given."""
+        return name in self._read or name in self._given
 
     def facts(self) -> Mapping[str, str]:
         """Everything known."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from twinrig.diagnosis import watches
+from twinrig.diagnosis.crashes import ASYNCHRONOUS
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FACT_PATTERNS, FactPattern
 from twinrig.diagnosis.root_cause import HINTS
 from twinrig.diagnosis.rules import Kind, Rules, Signature
@@ -29,6 +30,22 @@ class Index:
     markers: Mapping[str, list[str]]
     facts: Mapping[str, list[FactPattern]]
     phrases: frozenset[str]
+    harmless: frozenset[str]
+    passing: frozenset[str]
+    """Wanted for facts or as a hint at an exception only: not looked at once these are known."""
+
+
+_COMMON = frozenset(
+    "available version connect tokenizer return Failed failed Loading waiting architecture resource"
+    " maximum process platform request engine backend memory found error weights parallel call"
+    " Starting installed instead failure timeout environment parameters library processes"
+    " application using with server model from requests completions safetensors".split()
+)
+"""Words that ordinary lines are full of; another word of a phrase is asked for if it has one."""
+
+
+def _key(phrase: str) -> str:
+    return max(phrase.split(), key=lambda word: (word not in _COMMON, len(word)))
 
 
 @lru_cache(maxsize=4)
@@ -50,6 +67,15 @@ def index_of(rules: Rules) -> Index:
     for pattern in FACT_PATTERNS:
         facts.setdefault(pattern.needle, []).append(pattern)
     wanted = {*signatures, *markers, *facts, *phrases, *ENVIRONMENT_NEEDLES}
-    wanted |= {*watches.NEEDLES, *HINTS}
-    needles = tuple(Needle(t, max(t.split(), key=len)) for t in sorted(wanted))
-    return Index(needles, signatures, markers, facts, frozenset(phrases))
+    wanted |= {*watches.NEEDLES, *HINTS, *rules.harmless, ASYNCHRONOUS}
+    kept = {*signatures, *markers, *watches.NEEDLES, *rules.harmless, ASYNCHRONOUS}
+    needles = tuple(Needle(t, _key(t)) for t in sorted(wanted))
+    return Index(
+        needles,
+        signatures,
+        markers,
+        facts,
+        frozenset(phrases),
+        frozenset(rules.harmless),
+        frozenset(wanted - kept),
+    )

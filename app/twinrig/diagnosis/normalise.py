@@ -28,6 +28,11 @@ _TABBY = re.compile(
     r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (?:\| )?)?"
     r"(?:DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL)(?::|  ? ? ? ?\|)"
 )
+_RECORD = re.compile(
+    "|".join(
+        p.pattern.replace("(?P<role>", "(?:") for p in (*_TRANSPORT, _ROLE, _LOGGER, _TABBY, _RANK)
+    )
+)
 _PREFIXES = (
     re.compile(r"[\w.-]+-\d+ {1,30}\| "),
     _JOURNAL,
@@ -108,8 +113,10 @@ def clean(text: str) -> str:
 
 def cleaned(lines: Sequence[str]) -> list[str]:
     """Each line cleaned; their number stays."""
-    text = clean("\n".join(lines))
-    result = text.split("\n")
+    text = "\n".join(lines)
+    if not any(mark in text for mark in "\x1b\0\r") and text.count("\n") == len(lines) - 1:
+        return list(lines)
+    result = clean(text).split("\n")
     if len(result) != len(lines):  # a line that held line ends itself
         result = [clean(line).replace("\n", " ") for line in lines]
     return result
@@ -150,7 +157,7 @@ def role(line: str) -> str:
 
 def starts_record(line: str) -> bool:
     """Whether a line begins as a logger's or process's own line does."""
-    return any(p.match(line) for p in (_ROLE, _LOGGER, _TABBY, _RANK, *_TRANSPORT))
+    return _RECORD.match(line) is not None
 
 
 def is_info(line: str) -> bool:

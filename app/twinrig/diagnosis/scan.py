@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from twinrig.diagnosis import watches as w
-from twinrig.diagnosis.crashes import crash_place, is_asynchronous
+from twinrig.diagnosis.crashes import ASYNCHRONOUS, crash_place, is_asynchronous
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FactBook
 from twinrig.diagnosis.index import index_of
 from twinrig.diagnosis.normalise import is_info, is_warning, role
 from twinrig.diagnosis.root_cause import DEAD_WORKER, HINTS, RootCause, is_root
 from twinrig.diagnosis.rules import READY, STARTED, STOPPED, Kind, Rules, Signature
 from twinrig.diagnosis.unfold import Unfolded, logical_lines
+from twinrig.diagnosis.vocabulary import Vocabulary
 from twinrig.diagnosis.watches import Observation, Watches
 
 BLOCK_LINES = 512
@@ -83,6 +84,7 @@ class LogScan:
         self._book = FactBook(context or {})
         self._watches = Watches()
         self._index = index_of(rules)
+        self._vocabulary = Vocabulary(self._index.needles)
         self._pending: list[str] = []
         self._next_no = 1
         self._above: list[str] = []
@@ -165,15 +167,27 @@ class LogScan:
         joined = "\n".join(block.texts)
         if block.alternatives:
             joined = "\n".join([joined, *block.alternatives.values()])
-        words = "\n".join(set(joined.split()))
-        present = [n.text for n in self._index.needles if n.key in words and n.text in joined]
+        present = self._vocabulary.present(joined)
         if present:
             self._present.update(self._index.phrases.intersection(present))
-            self._visit(block, joined, present)
+            self._visit(block, joined, [text for text in present if self._wants(text)])
         if w.GENERATION in joined or w.METRICS in joined:
             self._watches.block(block.texts, block.numbers, block.alternatives)
         self._above = (self._above + block.texts)[-NEAR_LINES:]
         self._order += len(block.texts)
+
+    def _wants(self, needle: str) -> bool:
+        """Whether lines with the phrase may still tell something."""
+        if needle not in self._index.passing:
+            return True
+        if needle in HINTS and not self._root_known():
+            return True
+        facts = self._index.facts.get(needle, ())
+        return needle in ENVIRONMENT_NEEDLES or any(not self._book.knows(f.name) for f in facts)
+
+    def _root_known(self) -> bool:
+        ready = self._seen.get(READY, 0)
+        return bool(self._roots) and (not ready or self._roots[-1][1] >= ready)
 
     def _visit(self, block: Unfolded, joined: str, present: Sequence[str]) -> None:
         wanted = self._lines_of(block, joined, present)
@@ -191,7 +205,7 @@ class LogScan:
         self, block: Unfolded, joined: str, present: Iterable[str]
     ) -> dict[int, list[str]]:
         """Index of each line that holds phrases -> these phrases."""
-        ends = list(accumulate(len(text) + 1 for text in block.texts))
+        ends = list(accumulate(map((1).__add__, map(len, block.texts))))
         found: dict[int, list[str]] = {}
         for needle in present:
             position, hits = joined.find(needle), 0
@@ -220,12 +234,12 @@ class LogScan:
                 self._book.read_environment(line.text)
             if needle in w.NEEDLES:
                 self._watches.line(line.text, line.number)
-        if any(phrase in line.text for phrase in self._rules.harmless):
+        if not self._index.harmless.isdisjoint(line.needles):
             return False
         for needle in line.needles:
             for kind, signature in self._index.signatures.get(needle, ()):
                 held |= self._try(kind, signature, line, block)
-        if not _HINTS.isdisjoint(line.needles):
+        if ASYNCHRONOUS in line.needles or not _HINTS.isdisjoint(line.needles):
             self._look_for_root(line)
         return held
 
@@ -289,12 +303,11 @@ class LogScan:
     def _look_for_root(self, line: _Line) -> None:
         if STOPPED in self._seen:
             return
-        ready = self._seen.get(READY, 0)
         if is_asynchronous(line.text) and not is_info(line.text):
             known = self._crashes.get(self._epoch, "")
             if crash_place(known) in ("", "?") and len(self._crashes) < MAX_CRASHES:
                 self._crashes[self._epoch] = line.text
-        if self._roots and (not ready or self._roots[-1][1] >= ready):
+        if self._root_known():
             return
         if DEAD_WORKER in line.text and self._dead is None:
             self._dead = RootCause(line.number, line.text)

@@ -55,7 +55,7 @@ def logical_lines(raw: Sequence[str], first_no: int) -> Unfolded:
 
 def looks_folded(lines: Sequence[str]) -> bool:
     """Whether (nearly) nothing is wider than 80 columns, and something reaches the margin."""
-    wide = sum(len(line) > WIDTH + 1 for line in lines)
+    wide = sum(map((WIDTH + 1).__lt__, map(len, lines)))
     if wide > len(lines) * _TOLERATED:
         return False
     reaching = [a for a, b in pairwise(lines) if _reaches_margin(a, b)]

@@ -91,10 +91,9 @@ class Watches:
         self, texts: Sequence[str], numbers: Sequence[int], alternatives: Mapping[int, str]
     ) -> None:
         """Speeds and statistics of a block that holds some."""
-        for index, text in enumerate(texts):
-            other = alternatives.get(index, "")
-            if not self._measured(text, numbers[index]) and other:
-                self._measured(other, numbers[index])
+        for index in [i for i, t in enumerate(texts) if GENERATION in t or METRICS in t]:
+            if not self._measured(texts[index], numbers[index]) and index in alternatives:
+                self._measured(alternatives[index], numbers[index])
 
     def _measured(self, text: str, number: int) -> bool:
         if GENERATION in text and (found := _STATS.search(text)):

@@ -1,0 +1,113 @@
+"""One log to be diagnosed, with everything that is known about the server that wrote it."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from twinrig.diagnosis.explain import Report
+from twinrig.diagnosis.normalise import LogDecoder
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.profile import Profile
+from twinrig.services.journal import JournalEntry
+from twinrig.services.redaction import Redactor
+from twinrig.services.report import LOG_LINES, ReportParts, build_report
+from twinrig.services.run_context import kernel_log, profile_facts
+from twinrig.services.workbench import Workbench
+
+TAIL_BYTES = 512 * 1024
+
+
+@dataclass(frozen=True)
+class Case:
+    """``path`` of the log ("-" = it was read from the input); ``facts`` beside it."""
+
+    path: str
+    facts: Mapping[str, str]
+    profile: Profile | None = None
+    changes: Sequence[JournalEntry] = ()
+    state: str = ""
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+
+async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) -> Case:
+    """The case of a profile's own server. ``given`` facts win over what is found out."""
+    facts: dict[str, str] = {}
+    profile: Profile | None = None
+    secrets: list[str] = []
+    try:
+        profile = bench.profiles.load(profile_id)
+    except TwinrigError:
+        pass  # the log of a broken profile can be read all the same
+    else:
+        facts.update(profile_facts(profile, on_wsl=bench.on_wsl))
+        secrets.extend(await _secret(bench, profile))
+    status = await bench.controller.status(profile_id)
+    state = ""
+    if status.record is not None:
+        record = status.record
+        state = f"{record.engine_id}: {record.state.value}, last exit: {record.last_exit or '-'}"
+        if record.last_exit:
+            facts["exit"] = record.last_exit
+        if record.started_at_s is not None and not bench.demo:
+            age = max(0.0, bench.clock.now() - record.started_at_s)
+            facts["dmesg"] = await kernel_log(bench.host, age)
+    changes = bench.journal.entries()
+    path = str(bench.layout.log(profile_id))
+    return Case(path, {**facts, **given}, profile, changes, state, secrets)
+
+
+async def _secret(bench: Workbench, profile: Profile) -> list[str]:
+    if not profile.network.key_name:
+        return []
+    try:
+        key = await bench.secrets.get(profile.network.key_name)
+    except TwinrigError:
+        return []
+    return [key] if key else []
+
+
+def case_report(case: Case, report: Report) -> str:
+    """The masked report of a case, with the last lines of its log."""
+    names = [platform.node(), _user()]
+    parts = ReportParts(
+        diagnosis=report,
+        log=() if case.path == "-" else tail(Path(case.path)),
+        profile=case.profile,
+        versions=[
+            (n, case.facts[n]) for n in ("vllm", "exllamav3", "wsl_version") if n in case.facts
+        ],
+        changes=case.changes,
+        state=case.state,
+    )
+    return build_report(parts, Redactor(case.secrets, names), now_s=time.time())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
+
+
+def tail(path: Path) -> list[str]:
+    """Last lines of a log; empty when it cannot be read."""
+    decoder = LogDecoder()
+    try:
+        with path.open("rb") as source:
+            head = source.read(2)
+            size = path.stat().st_size
+            start = max(0, size - TAIL_BYTES) // 2 * 2
+            source.seek(start)
+            data = source.read(TAIL_BYTES + 2)
+    except OSError:
+        return []
+    if start and head in (b"\xff\xfe", b"\xfe\xff"):
+        data = head + data
+    lines = decoder.feed(data) + decoder.finish()
+    return list(deque(lines[1:] if start else lines, maxlen=LOG_LINES))

@@ -1,0 +1,90 @@
+"""What is known about a run beside its log: the profile, and what the kernel said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from twinrig.diagnosis.crashes import is_asynchronous
+from twinrig.diagnosis.explain import PREVIOUS_CRASH, explain_exit
+from twinrig.diagnosis.rules import Rules
+from twinrig.domain.errors import HostError, TwinrigError
+from twinrig.domain.ports import ExitStatus, Host
+from twinrig.domain.profile import Profile
+from twinrig.domain.supervision import Failure
+
+KERNEL_LINES = 400
+CLOCK_SLACK_S = 5.0
+_UPTIME = re.compile(r"(\d+(?:\.\d+)?) ")
+_STAMP = re.compile(r"(?:<\d+>)?\[ *(\d+\.\d+)\]")
+_DECISIVE = ("dxg", "oom", "Out of memory", "Killed process", "EXT4-fs", "NVRM", "Remounting")
+_VERSION_FACTS = {"vllm": "vllm", "tabbyapi": "exllamav3"}
+
+
+def profile_facts(profile: Profile, *, on_wsl: bool) -> dict[str, str]:
+    """Facts that rules may ask for, named as in the failure catalogue."""
+    facts = {name: entry.value for name, entry in profile.env.items()}
+    facts["platform"] = "wsl2" if on_wsl else "linux"
+    facts["engine"] = profile.engine.id
+    facts["model_path"] = profile.model.path
+    fact = _VERSION_FACTS.get(profile.engine.id)
+    if fact and profile.engine.version and fact == profile.engine.id:
+        facts[fact] = profile.engine.version
+    for name, value in profile.settings.items():
+        facts[f"config.{name}"] = str(value).lower() if isinstance(value, bool) else str(value)
+    size = profile.settings.get("tensor_parallel_size")
+    if isinstance(size, int):
+        facts["tensor_parallel"] = str(size)
+        facts.setdefault("config.tensor_parallel", "true" if size > 1 else "false")
+    return facts
+
+
+async def kernel_log(host: Host, age_s: float) -> str:
+    """Decisive lines that the kernel wrote in the last ``age_s`` seconds; "" when it may not be
+    read or its times cannot be told: an old event must not explain a new crash."""
+    try:
+        clock = await host.run(["cat", "/proc/uptime"], timeout_s=5.0)
+        log = await host.run(["dmesg"], timeout_s=5.0)
+    except HostError:
+        return ""
+    found = _UPTIME.match(clock.output)
+    if not found or log.returncode != 0:
+        return ""
+    since = float(found[1]) - age_s - CLOCK_SLACK_S
+    lines = [line for line in log.output.splitlines() if _after(line, since)]
+    wanted = [line for line in lines if any(word in line for word in _DECISIVE)]
+    return "\n".join(wanted[-KERNEL_LINES:])
+
+
+def _after(line: str, since_s: float) -> bool:
+    stamp = _STAMP.match(line)
+    return stamp is not None and float(stamp[1]) >= since_s
+
+
+class ExitExplainer:
+    """Explains the exits of one profile's server, with its profile and its earlier crash in mind.
+
+    ``load`` gives the profile as it is now; it may raise, then less is known.
+    """
+
+    def __init__(self, rules: Rules, load: Callable[[], Profile], *, on_wsl: bool) -> None:
+        self._rules = rules
+        self._load = load
+        self._on_wsl = on_wsl
+        self._crash = ""
+
+    def __call__(self, lines: Sequence[str], status: ExitStatus) -> Failure:
+        """Never raises for any content of the log."""
+        facts = self._facts()
+        if self._crash:
+            facts[PREVIOUS_CRASH] = self._crash
+        failure = explain_exit(lines, str(status), self._rules, facts)
+        if is_asynchronous(failure.root_cause_line):
+            self._crash = failure.root_cause_line
+        return failure
+
+    def _facts(self) -> dict[str, str]:
+        try:
+            return profile_facts(self._load(), on_wsl=self._on_wsl)
+        except TwinrigError:
+            return {}

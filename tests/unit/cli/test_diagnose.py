@@ -1,0 +1,118 @@
+"""``twinrig diagnose`` as other programs and people call it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from twinrig.cli.main import main
+from twinrig.services.workbench import Workbench
+
+PORT = "OSError: [Errno 98] Address already in use"
+READY = "INFO:     Application startup complete."
+
+
+def no_bench(target: str) -> Workbench:
+    raise AssertionError("a file needs no target")
+
+
+def run(*words: str) -> int:
+    return main(["diagnose", *words], no_bench, environ={})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "x.log"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "kind"),
+    [
+        (PORT, 1, "failure"),
+        (READY, 0, "healthy"),
+        ("", 0, "healthy"),
+        (f"{READY}\nKeyError: 'odd'", 3, "unknown"),
+    ],
+)
+def test_exit_code_and_kind(
+    log: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, kind: str
+) -> None:
+    log.write_text(text)
+    assert run(str(log), "--json") == code
+    assert json.loads(capsys.readouterr().out)["kind"] == kind
+
+
+def test_the_document(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    speed = (
+        "Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 21.5 tokens/s,"
+        " Running: 1 reqs, Waiting: 0 reqs"
+    )
+    log.write_text("\n".join([READY, speed, PORT]))
+    run(str(log), "--json")
+    data = json.loads(capsys.readouterr().out)
+    (finding,) = data["findings"]
+    assert finding["id"] == "port-in-use" and finding["confidence"] == "high"
+    assert finding["fixes"] == ["stop-old-server", "cfg-change-port"] and finding["line_no"] == 3
+    assert data["root_cause"] == {"line_no": 3, "line": PORT}
+    assert data["server_ready"] is False and data["tokens_per_second"] == [21.5]
+
+
+def test_context_reaches_the_rules(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("RuntimeError: NCCL error: unhandled cuda error")
+    assert run(str(log)) == 1
+    assert run(str(log), "--context", "NCCL_CUMEM_ENABLE=0") == 3
+    assert run(str(log), "--context", "a=b", "--context", "stop_requested=true") == 0
+    capsys.readouterr()
+    assert run(str(log), "--context", "novalue") == 2
+    assert "novalue" in capsys.readouterr().out
+
+
+def test_text_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("x\n" + PORT)
+    run(str(log))
+    told = capsys.readouterr().out
+    for words in (
+        "Another program uses the port",
+        "port-in-use",
+        f"2: {PORT}",
+        "Line 2 of the log",
+    ):
+        assert words in told
+    log.write_text(READY)
+    run(str(log))
+    assert "No fault was found" in capsys.readouterr().out
+    log.write_text("KeyError: 'odd'")
+    run(str(log))
+    told = capsys.readouterr().out
+    assert "not known" in told and "1: KeyError: 'odd'" in told
+
+
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Input:
+        buffer = io.BytesIO(PORT.encode("utf-16"))
+
+    monkeypatch.setattr(sys, "stdin", Input())
+    assert run("-", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["findings"][0]["id"] == "port-in-use"
+
+
+def test_a_file_that_cannot_be_read(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(str(log)) == 3
+    assert "cannot be read" in capsys.readouterr().out
+    assert run(str(log.parent)) == 3
+
+
+def test_report_is_shown_or_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(f"Your API key is: deadbeefdeadbeef\n{PORT}\n/home/taro/x")
+    assert run(str(log), "--report") == 1
+    shown = capsys.readouterr().out
+    assert "port-in-use" in shown and "deadbeef" not in shown and "taro" not in shown
+    target = log.with_name("report.txt")
+    assert run(str(log), "--report", str(target)) == 1
+    assert "port-in-use" in target.read_text() and "taro" not in target.read_text()
