@@ -1,8 +1,9 @@
 """Starts the ranks of the collective check, watches them, and leaves nothing behind.
 
 Joined behind ``rank.py``. ``sys.argv[1]`` is the plan as JSON: nonce, world, backend, devices
-(null = one card a rank), steps (op, dtype, bytes, timed), peers, start_s, step_s, total_s. The
-answer is one line: the nonce, a blank and a JSON object. Exit code 0 also when ranks failed.
+(null = one card a rank), steps (op, dtype, bytes, timed), peers, peer_bytes, start_s, step_s,
+grace_s, total_s. The answer is one line: the nonce, a blank and a JSON object. The exit code is 0
+also when ranks failed.
 
 Every rank is a process of its own. A janitor in a session of its own waits for our end: even when
 we are killed, ranks, shared memory and temporary files are gone a moment later.
@@ -21,7 +22,6 @@ import tempfile
 import time
 
 SHM = "/dev/shm"
-GRACE_S = 5.0
 LOG_LINES = 80
 LOG_LINE = re.compile(
     r" via |NCCL WARN|NCCL version|set by environment|^\S+\.cc:\d+ -> \d+|Duplicate GPU|NVLS"
@@ -175,7 +175,7 @@ class Run:
             self._look()
             now = time.monotonic()
             if any(code != 0 for code in self.exits.values()) or self._has_error():
-                grace = grace or now + GRACE_S
+                grace = grace or now + self._plan["grace_s"]
                 if now > grace:
                     break
             elif now > self._deadline:
@@ -209,12 +209,13 @@ class Run:
     def _hear(self, pid, event):
         """What moves is alive; the first step builds the communicator and may take long."""
         kind = event["event"]
-        since, limit = self.heard[pid]
+        since, limit = self.heard.get(pid, (0.0, self._plan["start_s"]))
         if kind != "alive":
             self.events.append(event)
             slow = kind in ("start", "device", "joined") or event.get("step") == 0
             limit = self._plan["start_s" if slow else "step_s"]
-        self.heard[pid] = [max(since, time.monotonic()), limit]
+        if pid not in self.exits:
+            self.heard[pid] = [max(since, time.monotonic()), limit]
 
     def _look(self):
         if not self._pipes:

@@ -124,6 +124,12 @@ def _rank_options(parser: argparse.ArgumentParser, tr: Translator) -> None:
         default=[],
         help=tr.text(N_("variable for the ranks beside those of the profile; may be repeated")),
     )
+    parser.add_argument(
+        "--devices",
+        metavar="N,N",
+        default="",
+        help=tr.text(N_("CUDA devices of the ranks, one rank each; otherwise 0,1")),
+    )
 
 
 def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
@@ -183,7 +189,20 @@ def _supervise(parser: argparse.ArgumentParser, tr: Translator) -> None:
 
 
 def _diagnose(parser: argparse.ArgumentParser, tr: Translator) -> None:
-    parser.add_argument("file", metavar="FILE", help=tr.text(N_("log to read; - is the input")))
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help=tr.text(N_("log to read, - is the input; without it, the log of the server")),
+    )
+    parser.add_argument("--profile", metavar="ID", help=tr.text(N_("profile whose log to read")))
+    parser.add_argument(
+        "--report",
+        nargs="?",
+        const="-",
+        metavar="OUT",
+        help=tr.text(N_("write a report without keys and names, to show it to others")),
+    )
     parser.add_argument(
         "--context",
         metavar="KEY=VALUE",

@@ -35,6 +35,7 @@ async def run(session: Session) -> int:
         engine_id = _engine_of(profile, args.engine)
         install = await _install_of(bench, profile)
         request = request_for(profile, install, python=ranks.python_of(args))
+        request = ranks.asked_of(request, args)
         experiment = NcclExperiment(
             bench.collective,
             bench.candidates,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 
 from twinrig.domain.collective import CollectiveReport
 from twinrig.domain.errors import UsageError
 from twinrig.domain.profile import ENV_NAME
 from twinrig.messages import message
-from twinrig.services.collective import CollectiveProbe
+from twinrig.services.collective import CollectiveProbe, CollectiveRequest
 from twinrig.services.workbench import Workbench
 
 
@@ -35,9 +36,31 @@ def python_of(args: argparse.Namespace) -> str:
     return str(args.python)
 
 
+def devices_of(args: argparse.Namespace) -> tuple[int, ...]:
+    """Of ``--devices``; empty when not given. Raises UsageError."""
+    words = [word.strip() for word in args.devices.split(",")] if args.devices else []
+    if not all(word.isdecimal() for word in words):
+        raise UsageError(
+            message("{word} is no list of devices.", word=args.devices),
+            message("Write for example --devices 0,1."),
+        )
+    return tuple(int(word) for word in words)
+
+
+def asked_of(request: CollectiveRequest, args: argparse.Namespace) -> CollectiveRequest:
+    """The request with what the user asked for."""
+    devices = devices_of(args)
+    return replace(request, devices=devices, world=len(devices)) if devices else request
+
+
 def probe_of(bench: Workbench, args: argparse.Namespace) -> CollectiveProbe:
     """The collective, with what the user asked for."""
-    return CollectiveProbe(bench.collective, python=python_of(args), extra_env=extra_env(args))
+    return CollectiveProbe(
+        bench.collective,
+        python=python_of(args),
+        extra_env=extra_env(args),
+        devices=devices_of(args),
+    )
 
 
 def figures(report: CollectiveReport | None) -> Mapping[str, object] | None:

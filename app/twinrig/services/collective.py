@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinrig.domain.checks import ProbeOutput
-from twinrig.domain.collective import CollectiveReport, StepPlan, parse_report, step_plans
+from twinrig.domain.collective import MIB, CollectiveReport, StepPlan, parse_report, step_plans
 from twinrig.domain.errors import HostError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import CommandResult, Host
@@ -41,8 +41,10 @@ class CollectiveRequest:
     devices: tuple[int, ...] = ()
     steps: tuple[StepPlan, ...] = field(default_factory=step_plans)
     peers: bool = True
+    peer_bytes: int = 16 * MIB
     start_s: float = _START_S
     step_s: float = _STEP_S
+    grace_s: float = 5.0
     total_s: float = _TOTAL_S
 
 
@@ -72,7 +74,8 @@ class CollectiveProgram:
 class CollectiveProbe:
     """Answers the probe ``collective`` for a profile: its Python, its environment, its ranks.
 
-    ``python`` and ``extra_env`` come from the user; ``report`` is what the last run showed.
+    ``python``, ``extra_env`` and ``devices`` (one rank each) come from the user; ``report`` is
+    what the last run showed.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class CollectiveProbe:
         *,
         python: str = "",
         extra_env: Mapping[str, str] | None = None,
+        devices: tuple[int, ...] = (),
     ) -> None:
         self._program = program
+        self._devices = devices
         self._python = python
         self._extra_env = dict(extra_env or {})
         self.report: CollectiveReport | None = None
@@ -92,6 +97,8 @@ class CollectiveProbe:
         self.report = None
         request = request_for(profile, install, python=self._python)
         request = replace(request, env={**request.env, **self._extra_env})
+        if self._devices:
+            request = replace(request, devices=self._devices, world=len(self._devices))
         self.report = await self._program.run(request)
         return ProbeOutput(PROBE, 0, dump(self.report))
 
@@ -180,12 +187,14 @@ def _plan(request: CollectiveRequest, nonce: str) -> dict[str, Any]:
         "backend": request.backend,
         "devices": list(request.devices) or None,
         "peers": request.peers and request.backend == "nccl" and request.world > 1,
+        "peer_bytes": request.peer_bytes,
         "steps": [
             {"op": s.op, "dtype": s.dtype, "bytes": s.size_bytes, "timed": s.timed}
             for s in request.steps
         ],
         "start_s": request.start_s,
         "step_s": request.step_s,
+        "grace_s": request.grace_s,
         "total_s": request.total_s,
     }
 
