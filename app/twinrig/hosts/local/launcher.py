@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +27,8 @@ from twinrig.hosts.local.server_environment import server_environment
 from twinrig.hosts.local.server_process import OutputPipe, ServerProcess
 from twinrig.messages import message
 
-_WATCH_FIRST_S = 300.0
-_WATCH_EACH_S = 1.0
-_WATCH_LATER_EACH_S = 10.0
+_WATCH_EACH_S = ((60.0, 1.0), (300.0, 3.0), (math.inf, 10.0))
+"""Up to this age of the server, so often: a look at all processes costs 10 ms of a core."""
 
 
 class LocalServerLauncher:
@@ -131,10 +131,11 @@ class LocalServerLauncher:
 
     async def _watch(self, run_id: str) -> None:
         """Write new processes down: often while a server loads, seldom later."""
-        began_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         while True:
-            young = asyncio.get_running_loop().time() - began_s < _WATCH_FIRST_S
-            await asyncio.sleep(_WATCH_EACH_S if young else _WATCH_LATER_EACH_S)
+            age_s = loop.time() - began_s
+            await asyncio.sleep(next(each for limit, each in _WATCH_EACH_S if age_s < limit))
             await self._note_members(run_id)
 
 
