@@ -9,7 +9,7 @@ import pytest
 
 from twinrig.assets import read_text
 from twinrig.diagnosis.explain import explain_exit
-from twinrig.diagnosis.rules import load_rules
+from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.server import Phase
 from twinrig.engines.registry import load_engines
 from twinrig.hosts.demo.config import DemoConfig, parse_config
@@ -182,7 +182,7 @@ def test_a_log_without_a_reader_stops_nothing(monkeypatch) -> None:
 async def test_faults_speak_the_words_that_diagnosis_knows(changes) -> None:
     text, load = await fault_of(**changes)
     DemoLog(load.lines.append).error(text)
-    rules = load_rules(read_text("rules/vllm.yaml"), "rules/vllm.yaml")
+    rules = load_shipped(read_text)
     failure = explain_exit(load.lines, "exit code 1", rules)
     assert failure.finding_id != ""
     assert failure.root_cause_line == load.lines[-1]
