@@ -36,10 +36,15 @@ class Index:
 
 
 _COMMON = frozenset(
-    "available version connect tokenizer return Failed failed Loading waiting architecture resource"
-    " maximum process platform request engine backend memory found error weights parallel call"
-    " Starting installed instead failure timeout environment parameters library processes"
-    " application using with server model from requests completions safetensors".split()
+    {
+        *("available", "version", "connect", "tokenizer", "return", "Failed"),
+        *("failed", "Loading", "waiting", "architecture", "resource", "maximum"),
+        *("process", "platform", "request", "engine", "backend", "memory"),
+        *("found", "error", "weights", "parallel", "call", "Starting"),
+        *("installed", "instead", "failure", "timeout", "environment", "parameters"),
+        *("library", "processes", "application", "using", "with", "server"),
+        *("model", "from", "requests", "completions", "safetensors"),
+    }
 )
 """Words that ordinary lines are full of; another word of a phrase is asked for if it has one."""
 

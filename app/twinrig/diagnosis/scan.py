@@ -167,6 +167,8 @@ class LogScan:
         joined = "\n".join(block.texts)
         if block.alternatives:
             joined = "\n".join([joined, *block.alternatives.values()])
+        if not joined.isascii():  # wide characters (progress bars) make every search slower
+            joined = joined.encode("ascii", "replace").decode("ascii")
         present = self._vocabulary.present(joined)
         if present:
             self._present.update(self._index.phrases.intersection(present))

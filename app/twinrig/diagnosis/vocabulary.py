@@ -12,6 +12,7 @@ from twinrig.diagnosis.index import Needle
 
 MAX_WORDS = 60_000
 MAX_WORD_CHARS = 400
+MAX_NEW_WORDS = 64
 
 
 class Vocabulary:
@@ -23,6 +24,7 @@ class Vocabulary:
             self._by_key.setdefault(needle.key, []).append(needle.text)
         self._known: set[str] = set()
         self._telling: dict[str, list[str]] = {}
+        self._always: set[str] = set()
 
     def present(self, joined: str) -> list[str]:
         """Phrases that occur in the text of a block, in a fixed order."""
@@ -31,6 +33,7 @@ class Vocabulary:
         if new:
             self._learn(new)
         keys = {key for word in words & self._telling.keys() for key in self._telling[word]}
+        keys |= self._always
         return sorted(text for key in keys for text in self._by_key[key] if text in joined)
 
     def _learn(self, new: set[str]) -> None:
@@ -38,10 +41,21 @@ class Vocabulary:
             self._known.clear()
             self._telling.clear()
         text = "\n".join(new)
-        keys = [key for key in self._by_key if key in text]
-        if keys:
-            for word in new:
-                found = [key for key in keys if key in word]
-                if found:
-                    self._telling[word] = found
+        for key in self._by_key:
+            if key not in self._always and key in text:
+                self._find(key, text)
         self._known.update(word for word in new if len(word) <= MAX_WORD_CHARS)
+
+    def _find(self, key: str, text: str) -> None:
+        """Remember the words that hold a key; a key that ever new words hold is always asked."""
+        position, times = text.find(key), 0
+        while position >= 0:
+            end = text.find("\n", position)
+            end = len(text) if end < 0 else end
+            word = text[text.rfind("\n", 0, position) + 1 : end]
+            self._telling.setdefault(word, []).append(key)
+            times += 1
+            if times > MAX_NEW_WORDS:
+                self._always.add(key)
+                return
+            position = text.find(key, end)

@@ -65,7 +65,8 @@ def test_the_first_requests_after_a_start_may_be_slow() -> None:
         ("$TABBY 1.4.2\n$TREADY", True),
         ("$VLLM 0.27.1\n$LOAD", False),
         (
-            "$READY\nERROR:    [Errno 98] error while attempting to bind on address ('0', 8): address already in use",
+            "$READY\nERROR:    [Errno 98] error while attempting to bind on address ('0', 8):"
+            " address already in use",
             False,
         ),
         ("Last Result: 267009 (0x41301)", True),

@@ -201,6 +201,14 @@ def test_look_alikes_name_kinds_that_exist() -> None:
         assert set(kind.unless) <= ids - {kind.id}, kind.id
 
 
+def test_phrases_are_plain_text() -> None:
+    """Blocks are searched with wide characters replaced."""
+    for kind in SHIPPED.kinds:
+        for signature in kind.signatures:
+            phrases = (*signature.needles, *signature.present, *signature.absent)
+            assert all(phrase.isascii() for phrase in phrases), kind.id
+
+
 def test_no_rule_looks_at_times_ports_or_places() -> None:
     for kind in SHIPPED.kinds:
         for signature in kind.signatures:
