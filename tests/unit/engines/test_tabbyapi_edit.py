@@ -145,9 +145,26 @@ def test_a_value_can_be_blanked() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["no", "on", "1e5", "2,2", "null", "a: b", "#x", "", " x", "日本", "5000", "0x1", "~", "*a"]
-    + ["1.0", "2026-08-13", True, False, 0, 1.0, 1e-9, [], ["no", "1"], [1.5, 2.0], {"a": [1]}]
-    + ["a\nb", "'", '"'],
+    [
+        *[
+            "no",
+            "on",
+            "1e5",
+            "2,2",
+            "null",
+            "a: b",
+            "#x",
+            "",
+            " x",
+            "日本",
+            "5000",
+            "0x1",
+            "~",
+            "*a",
+        ],
+        *["1.0", "2026-08-13", True, False, 0, 1.0, 1e-9, [], ["no", "1"], [1.5, 2.0], {"a": [1]}],
+        *["a\nb", "'", '"'],
+    ],
 )
 def test_every_value_reads_back_as_it_was(value: object) -> None:
     edited = edit_sections("", {"model": {"x": value}}, "c")
