@@ -68,24 +68,27 @@ app = QApplication([])
 app.setQuitOnLastWindowClosed(False)
 
 def idle(n):
-    return snapshot(record(updated_at_s=NOW_S + n), (0, 0), 0.0, 0, NOW_S + n)
+    # A desktop at rest flickers: no two pictures are the same.
+    server = record(updated_at_s=NOW_S + n // 5 * 5)
+    return snapshot(server, (n % 3, n % 2), 0.0, 0, NOW_S + n)
 
 workbench = full_workbench(root / "rig", idle)
 workbench.pause_s = 1.0
 import httpx, keyring  # what the real workbench loads too
 starter = Starter(app, lambda target: workbench, "demo", "en", RigFolders.below(root))
 starter.begin(hidden=sys.argv[3] == "tray")
-measured = {}
+marks = []
 
-def begin():
-    measured["cpu"] = time.process_time()
-    QTimer.singleShot(10_000, end)
-
-def end():
-    print(private_mib(), (time.process_time() - measured["cpu"]) * 10.0)
+def mark():
+    marks.append(time.process_time())
+    if len(marks) <= 3:
+        QTimer.singleShot(10_000, mark)
+        return
+    # The cheapest of three stretches: other work on this machine only adds.
+    print(private_mib(), min(b - a for a, b in zip(marks, marks[1:])) * 10.0)
     starter.end()
 
-QTimer.singleShot(4000, begin)
+QTimer.singleShot(4000, mark)
 app.exec()
 """
 
@@ -118,5 +121,4 @@ def test_memory_and_idle_cpu(tmp_path: Path, kind: str, budget_mib: float) -> No
     print(f"{kind}: {memory_mib:.0f} MiB private, {memory_mib / budget_mib:.2f} of the budget")
     print(f"{kind}: {cpu_percent:.2f} % of a core, {cpu_percent / IDLE_PERCENT:.2f} of the budget")
     assert memory_mib <= budget_mib
-    if kind == "tray":
-        assert cpu_percent <= IDLE_PERCENT
+    assert cpu_percent <= IDLE_PERCENT

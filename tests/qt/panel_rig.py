@@ -141,6 +141,34 @@ class RigMonitor:
             self._rig.open_monitors -= 1
 
 
+class RigStore:
+    """Keeps in memory what would be written; fails when ``error`` is set."""
+
+    def __init__(self) -> None:
+        self.kept: list = []
+        self.marked: list = []
+        self.error: Exception | None = None
+
+    def write(self, minutes, events) -> None:
+        if self.error is not None:
+            raise self.error
+        self.kept += minutes
+        self.marked += events
+
+    def minutes(self, since_s: float, until_s: float = 1e18) -> tuple:
+        if self.error is not None:
+            raise self.error
+        return tuple(m for m in self.kept if since_s <= m.start_s <= until_s)
+
+    def events(self, since_s: float) -> tuple:
+        return tuple(e for e in self.marked if e.at_s >= since_s)
+
+
+class RigClock:
+    def now(self) -> float:
+        return NOW_S
+
+
 @dataclass
 class RigWorkbench:
     """As much of a workbench as the shell uses."""
@@ -157,6 +185,8 @@ class RigWorkbench:
     controller: RigController = field(default_factory=RigController)
     stored: list[Profile] = field(default_factory=lambda: [profile()])
     closed: bool = False
+    store: RigStore = field(default_factory=RigStore)
+    clock: RigClock = field(default_factory=RigClock)
 
     @property
     def profiles(self) -> SimpleNamespace:
@@ -174,6 +204,9 @@ class RigWorkbench:
 
     def monitor(self, interval_s: float = 1.0) -> RigMonitor:
         return RigMonitor(self, interval_s)
+
+    def history_store(self) -> RigStore:
+        return self.store
 
 
 def busy_picture(number: int) -> Snapshot:

@@ -9,6 +9,7 @@ import pytest
 
 from qt.panel_rig import GIB, NOW_S, gpu, loading_record, record, sample, snapshot
 from twinrig.domain.gpu import GpuInfo, GpuSample
+from twinrig.domain.quantities import gib, number
 from twinrig.domain.server import Phase, ServerState
 from twinrig.domain.supervision import Failure, PhaseTime
 from twinrig.messages import message
@@ -18,7 +19,6 @@ from twinrig.qt.viewmodels.overview import (
     endpoint_view,
     state_view,
 )
-from twinrig.domain.quantities import duration, gib, number
 
 
 def test_every_state_has_a_kind() -> None:

@@ -61,8 +61,8 @@ def test_a_running_server_fills_the_page(overview: OverviewPage) -> None:
     assert "Ready" in shown and "Both cards work together (63 % / 61 %)." in shown
     assert {"GPU 0", "GPU 1", "63 %", "61 %", "9.8 of 12.0 GiB"} <= set(shown)
     assert len(overview.findChildren(GpuCard)) == 2
-    assert overview._load_graph.summary().startswith("GPU 0: now 63")
-    assert "Generation: now 42.5" in overview._speed_graph.summary()
+    assert overview.graphs.load_graph.summary().startswith("GPU 0: now 63")
+    assert "Generation: now 42.5" in overview.graphs.speed_graph.summary()
 
 
 def test_loading_shows_phase_and_progress(overview: OverviewPage) -> None:
@@ -82,7 +82,7 @@ def test_a_failure_shows_cause_and_next_step(overview: OverviewPage) -> None:
 def test_a_stale_card_says_so_and_leaves_a_gap(overview: OverviewPage) -> None:
     tell(overview, snapshot(record(), samples=(sample(0, 50, stale=True), sample(1, 40))))
     assert "Last known values: the card does not answer." in words(overview)
-    assert overview._load_graph.summary().startswith("GPU 0: no readings. GPU 1: now 40")
+    assert overview.graphs.load_graph.summary().startswith("GPU 0: no readings. GPU 1: now 40")
 
 
 def test_no_cards_is_told_with_the_next_step(overview: OverviewPage) -> None:
@@ -185,15 +185,15 @@ def test_curl_names_the_key_when_the_profile_has_one(qtbot, overview, rig) -> No
 
 def test_hidden_pages_take_data_but_do_not_render(qtbot, overview: OverviewPage) -> None:
     overview.hide()
-    paints = overview._load_graph.paints
+    paints = overview.graphs.load_graph.paints
     for second in range(20):
         tell(overview, snapshot(record(), taken_at_s=NOW_S + second))
-    assert overview._load_graph.paints == paints
+    assert overview.graphs.load_graph.paints == paints
     assert "Waiting for the first reading" in [w.text() for w in overview.findChildren(QLabel)]
     overview.show()
     overview.on_shown()
     assert "Ready" in words(overview)
-    assert overview._load_graph.summary().startswith("GPU 0: now 63")
+    assert overview.graphs.load_graph.summary().startswith("GPU 0: now 63")
 
 
 # -- settings ----------------------------------------------------------------------------------

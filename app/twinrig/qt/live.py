@@ -8,6 +8,8 @@ from PySide6.QtCore import QObject, Signal
 
 from twinrig.domain.metrics import Snapshot
 from twinrig.qt.bridge import Bridge, TaskHandle
+from twinrig.qt.viewmodels.face import Settling
+from twinrig.services.history import History
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -18,8 +20,9 @@ RETRY_MS = 3000
 class LiveData(QObject):
     """Runs one Monitor at a time; at half rate while nothing is to be seen.
 
-    ``snapshot`` carries a Snapshot; ``interrupted`` carries the reason when the stream broke
-    (it is started again by itself).
+    ``history`` remembers what came. ``snapshot`` carries a Snapshot; ``interrupted`` carries the
+    reason when the stream broke (it is started again by itself). ``settled``: what can be seen
+    has been the same for so long that nothing need be rendered.
     """
 
     snapshot = Signal(object)
@@ -36,6 +39,9 @@ class LiveData(QObject):
         self._handle: TaskHandle | None = None
         self._retry_timer: int = 0
         self.latest: Snapshot | None = None
+        self.history = History()
+        self.settled = False
+        self._settling = Settling()
 
     @property
     def interval_s(self) -> float:
@@ -76,6 +82,8 @@ class LiveData(QObject):
 
     def _arrived(self, snapshot: Snapshot) -> None:
         self.latest = snapshot
+        self.history.take(snapshot)
+        self.settled = self._settling.take(snapshot)
         self.snapshot.emit(snapshot)
 
     def _ended(self, _result: object) -> None:

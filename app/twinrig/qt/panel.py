@@ -18,6 +18,7 @@ from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.bridge import Bridge
 from twinrig.qt.dialogs import QuitAnswer, ask_quit, error_box
+from twinrig.qt.history_keeper import HistoryKeeper
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
 from twinrig.qt.main_window import MainWindow
@@ -69,6 +70,7 @@ class Panel(QObject):
         self._quitting = False
         self._error_box: QMessageBox | None = None
         self.live = LiveData(workbench, bridge, settings.interval_s, self)
+        self._keeper = HistoryKeeper(workbench, bridge, self.live, self)
         self.actions = ServerActions(workbench, bridge, self)
         self.meter = MeterWindow(texts, theme, icons)
         self.tray = Tray(texts, icons, self)
@@ -105,6 +107,7 @@ class Panel(QObject):
         """Stop what ticks; the bridge is shut down by its owner afterwards."""
         self._quitting = True
         self.live.stop()
+        self._keeper.finish()
         self.tray.hide()
         self.meter.close()
         self._window.remember_geometry()
@@ -153,6 +156,8 @@ class Panel(QObject):
         self._window.visibility_changed.connect(self._visibility_changed)
 
     def _take(self, snapshot: Snapshot) -> None:
+        if self.live.settled:
+            return
         self._strip.show_snapshot(snapshot)
         self.meter.show_snapshot(snapshot)
         self._update_tray()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from enum import Enum
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtCore import QCryptographicHash, QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 PROTOCOL = "twinrig-panel/1"
@@ -108,4 +107,6 @@ def instance_name(config: Path) -> str:
     """Name of the local socket: differs by user and by configuration folder."""
     user = os.environ.get("USERNAME", "") if os.name == "nt" else str(os.getuid())
     key = f"{user}\n{config.absolute()}"
-    return "twinrig-" + hashlib.sha256(key.encode()).hexdigest()[:20]
+    # Qt's own: importing hashlib would delay the window by a fiftieth.
+    digest = QCryptographicHash.hash(key.encode(), QCryptographicHash.Algorithm.Sha256)
+    return "twinrig-" + bytes(digest).hex()[:20]

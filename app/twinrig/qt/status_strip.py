@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.quantities import number
@@ -13,6 +13,7 @@ from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import card_views, state_view
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
+from twinrig.qt.widgets.steady import SteadyLine
 
 
 class StatusStrip(QWidget):
@@ -29,8 +30,7 @@ class StatusStrip(QWidget):
         self._note = ""
         self._is_demo = False
         self._badge = StatusBadge(theme, icons, 1.0, self)
-        self._figures = QLabel(self)
-        self._figures.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._figures = SteadyLine(self)
         self._target = ToneLabel(theme, "muted", self)
         self._demo = StatusBadge(theme, icons, 1.0, self)
         self._demo.hide()

@@ -87,6 +87,7 @@ class History:
         self._new_events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._record: ServerRecord | None = None
         self._seen = False
+        self._forget()
 
     def take(self, snapshot: Snapshot) -> Point | None:
         """Remember a snapshot; one that is not newer than the last is left out (None)."""
@@ -94,14 +95,14 @@ class History:
         if last is not None and snapshot.taken_at_s <= last.at_s:
             if last.at_s - snapshot.taken_at_s < LONGEST_STEP_S:
                 return None
-            self._points.clear()  # the clock was set back: what is there would never leave
-            self._open.clear()
+            self._forget()  # the clock was set back: what is there would never leave
             last = None
         self._note_state(snapshot)
         point = point_of(snapshot, last)
         self._points.append(point)
+        self._count(point, 1)
         while self._points[0].at_s < point.at_s - self._ring_s:
-            self._points.popleft()
+            self._count(self._points.popleft(), -1)
         self._add_to_minute(point)
         return point
 
@@ -121,15 +122,15 @@ class History:
         """In order of time."""
         return sorted((e for e in self._events if e.at_s >= since_s), key=lambda e: e.at_s)
 
-    def energy_j(self, since_s: float = 0.0) -> float | None:
+    @property
+    def energy_j(self) -> float | None:
         """Energy of all cards over the remembered readings; None when no card tells its power."""
-        parts = [
-            card.power_w * point.step_s
-            for point in self.points(since_s)
-            for card in point.cards
-            if card.power_w is not None
-        ]
-        return sum(parts) if parts else None
+        return max(self._energy_j, 0.0) if self._with_power else None
+
+    @property
+    def generated_tokens(self) -> float:
+        """Tokens generated over the remembered readings, as far as the server told."""
+        return max(self._tokens, 0.0)
 
     @property
     def has_pending(self) -> bool:
@@ -149,6 +150,19 @@ class History:
         """Keep what could not be written for the next time."""
         self._done.extendleft(reversed(minutes))
         self._new_events.extendleft(reversed(events))
+
+    def _forget(self) -> None:
+        self._points.clear()
+        self._open = []
+        self._energy_j = self._tokens = 0.0
+        self._with_power = 0
+
+    def _count(self, point: Point, sign: int) -> None:
+        """Running sums, so that nobody adds up a quarter of an hour each second."""
+        powers = [card.power_w for card in point.cards if card.power_w is not None]
+        self._energy_j += sign * sum(powers) * point.step_s
+        self._tokens += sign * (point.generation_tokens or 0.0)
+        self._with_power += sign * bool(powers)
 
     def _add_to_minute(self, point: Point) -> None:
         start_s = point.at_s // MINUTE_S

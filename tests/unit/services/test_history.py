@@ -89,13 +89,16 @@ def test_a_long_sleep_is_no_time_at_work() -> None:
     history = fed(2)
     history.take(picture((60, 70), at_s=NOW_S + 4000))
     assert history.points()[-1].step_s == 0.0
-    assert history.energy_j() == pytest.approx(0.0)
+    assert history.energy_j == pytest.approx(0.0)
 
 
 def test_energy_is_power_times_time() -> None:
-    assert fed(11).energy_j() == pytest.approx(2 * 150.0 * 10)
-    assert fed(11, power_w=None).energy_j() is None
-    assert fed(11).energy_j(NOW_S + 9) == pytest.approx(2 * 150.0 * 2)
+    assert fed(11).energy_j == pytest.approx(2 * 150.0 * 10)
+    assert fed(11, power_w=None).energy_j is None
+    assert fed(11).generated_tokens == pytest.approx(11 * 24.0)
+    long = fed(2000)
+    assert long.energy_j == pytest.approx(2 * 150.0 * 901), "what left the ring is taken off"
+    assert long.generated_tokens == pytest.approx(901 * 24.0)
 
 
 def test_what_could_not_be_written_waits_and_is_bounded() -> None:

@@ -1,12 +1,12 @@
-"""Overview: both cards, speed, state and endpoint at a glance."""
+"""Overview: both cards, speed, state, the verdict and the endpoint at a glance."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QGridLayout,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -17,18 +17,24 @@ from PySide6.QtWidgets import (
 
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ACTIVE_STATES, ServerState
-from twinrig.messages import N_, message
+from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.pages.base import Page, PageContext
+from twinrig.qt.viewmodels.figures import LastKnown, figures_view
 from twinrig.qt.viewmodels.overview import card_views, endpoint_view, state_view
 from twinrig.qt.widgets.endpoint_panel import EndpointPanel
 from twinrig.qt.widgets.gpu_card import GpuCard
-from twinrig.qt.widgets.labels import Heading, StatusBadge, ToneLabel
-from twinrig.qt.widgets.line_graph import GraphStyle, LineGraph
-from twinrig.qt.widgets.surface import Surface
+from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
+from twinrig.qt.widgets.live_graphs import LiveGraphs
+from twinrig.qt.widgets.server_figures import ServerFigures
+from twinrig.qt.widgets.verdict_line import VerdictLine
+from twinrig.services.history import Event
+from twinrig.services.journal import JournalEntry
 from twinrig.services.verdict import KEPT, verdict
 
 PROGRESS_STEPS = 1000
+ENERGY_EVERY_S = 15.0
+"""A sum over a quarter of an hour need not tick."""
 
 
 class OverviewPage(Page):
@@ -42,10 +48,13 @@ class OverviewPage(Page):
         super().__init__(context, parent)
         self._recent: deque[Snapshot] = deque(maxlen=KEPT)
         self._cards: list[GpuCard] = []
+        self._last_known = LastKnown()
+        self._energy: tuple[float, float | None, float] = (-ENERGY_EVERY_S, None, 0.0)
+        self._button_face: tuple[str, bool] = ("", False)
         self._actions = ServerActions(context.workbench, context.bridge, self)
         self._actions.failed.connect(context.report)
         self._actions.busy_changed.connect(lambda _busy: self._render())
-        texts, theme = context.texts, context.theme
+        theme = context.theme
         self._badge = StatusBadge(theme, context.icons, 1.35, self)
         self._profile = ToneLabel(theme, "muted", self)
         self._detail = QLabel(self)
@@ -53,26 +62,15 @@ class OverviewPage(Page):
         self._progress = QProgressBar(self)
         self._button = QPushButton(self)
         self._button.clicked.connect(self._act)
-        self._verdict = StatusBadge(theme, context.icons, 1.05, self, sentence=True)
+        self.verdict = VerdictLine(context, self)
         self._no_cards = ToneLabel(theme, "muted", self)
         self._no_cards.setWordWrap(True)
         self._card_row = QHBoxLayout()
-        interval_s = context.settings.interval_s
-        self._load_graph = LineGraph(
-            texts, theme, GraphStyle(N_("Load of the cards"), "%", 100.0), (), interval_s, self
-        )
-        self._speed_graph = LineGraph(
-            texts,
-            theme,
-            GraphStyle(N_("Tokens per second"), "T/s"),
-            (N_("Generation"), N_("Prompt")),
-            interval_s,
-            self,
-        )
+        self.graphs = LiveGraphs(context, self)
+        self._figures = ServerFigures(context, self)
         self._endpoint = EndpointPanel(context, self)
         self._build()
         context.live.snapshot.connect(self._take)
-        context.settings.interval_changed.connect(self._interval_changed)
         self._actions.read_profiles()
         if context.live.latest is not None:
             self._take(context.live.latest)
@@ -85,10 +83,11 @@ class OverviewPage(Page):
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
         layout.addLayout(self._head())
-        layout.addWidget(self._verdict)
+        layout.addWidget(self.verdict)
         layout.addLayout(self._card_row)
         layout.addWidget(self._no_cards)
-        layout.addLayout(self._graphs(), 1)
+        layout.addWidget(self.graphs, 1)
+        layout.addWidget(self._figures)
         layout.addWidget(self._endpoint)
         self.context.texts.bind(
             self._progress, QWidget.setAccessibleName, N_("Progress of the start")
@@ -111,54 +110,28 @@ class OverviewPage(Page):
         row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
-    def _graphs(self) -> QGridLayout:
-        grid = QGridLayout()
-        for column, (title, graph) in enumerate(
-            ((N_("Load"), self._load_graph), (N_("Speed"), self._speed_graph))
-        ):
-            surface = Surface(self.context.theme, self)
-            inside = QVBoxLayout(surface)
-            heading = Heading(1.0, surface)
-            self.context.texts.bind(heading, QLabel.setText, title)
-            heading.setBuddy(graph)
-            inside.addWidget(heading)
-            inside.addWidget(graph, 1)
-            grid.addWidget(surface, 0, column)
-            grid.setColumnStretch(column, 1)
-        return grid
-
     # -- data ----------------------------------------------------------------------------------
 
     def _take(self, snapshot: Snapshot) -> None:
         self._recent.append(snapshot)
+        self._last_known.take(snapshot)
         self._fit_cards(snapshot)
-        samples = {s.uuid: s for s in snapshot.samples if not s.stale}
-        loads = [
-            float(sample.utilisation_percent)
-            if (sample := samples.get(info.uuid)) and sample.utilisation_percent is not None
-            else None
-            for info in snapshot.gpus
-        ]
-        speed = snapshot.throughput
-        self._load_graph.append(snapshot.taken_at_s, loads)
-        self._speed_graph.append(snapshot.taken_at_s, (speed.generation_tps, speed.prompt_tps))
-        if self.isVisible():
+        self.graphs.take(snapshot)
+        if self.isVisible() and not self.context.live.settled:
             self._render()
 
     def _fit_cards(self, snapshot: Snapshot) -> None:
-        if len(self._cards) != len(snapshot.gpus):
-            for card in self._cards:
-                self._card_row.removeWidget(card)
-                card.deleteLater()
-            self._cards = [
-                GpuCard(self.context.texts, self.context.theme, i, self)
-                for i in range(len(snapshot.gpus))
-            ]
-            for card in self._cards:
-                self._card_row.addWidget(card, 1)
-        self._load_graph.set_labels(
-            [message("GPU {index}", index=info.index) for info in snapshot.gpus]
-        )
+        if len(self._cards) == len(snapshot.gpus):
+            return
+        for card in self._cards:
+            self._card_row.removeWidget(card)
+            card.deleteLater()
+        self._cards = [
+            GpuCard(self.context.texts, self.context.theme, i, self)
+            for i in range(len(snapshot.gpus))
+        ]
+        for card in self._cards:
+            self._card_row.addWidget(card, 1)
 
     def _render(self) -> None:
         newest = self._recent[-1] if self._recent else None
@@ -168,16 +141,24 @@ class OverviewPage(Page):
             self._badge.show_status("question", self.tr(N_("Waiting for the first reading")))
         else:
             self._badge.show_status(state.kind, self.tr(state.word))
-        self._profile.setText(f"{record.model_id or record.profile_id}" if record else "")
-        self._detail.setText(self.tr(state.detail) if state.detail else "")
+        _show(self._profile, f"{record.model_id or record.profile_id}" if record else "")
+        _show(self._detail, self.tr(state.detail) if state.detail else "")
         self._detail.setVisible(state.detail is not None)
         self._progress.setVisible(state.progress is not None)
         self._progress.setValue(round((state.progress or 0.0) * PROGRESS_STEPS))
-        judged = verdict(tuple(self._recent))
-        self._verdict.show_status(judged.kind, self.tr(judged.text))
+        self.verdict.show_verdict(verdict(self._recent))
         self._render_cards(newest)
+        self._render_figures(newest)
         self._endpoint.show_endpoint(endpoint_view(record), record)
         self._render_button(record.state if record else ServerState.STOPPED)
+
+    def _render_figures(self, newest: Snapshot | None) -> None:
+        history = self.context.live.history
+        at_s = newest.taken_at_s if newest is not None else 0.0
+        if not 0 <= at_s - self._energy[0] < ENERGY_EVERY_S:
+            self._energy = (at_s, history.energy_j, history.generated_tokens)
+        _at_s, energy_j, tokens = self._energy
+        self._figures.show_figures(figures_view(newest, self._last_known, energy_j, tokens))
 
     def _render_cards(self, newest: Snapshot | None) -> None:
         if newest is None:
@@ -187,15 +168,18 @@ class OverviewPage(Page):
             card.show_card(view)
         problem = newest.gpu_error or ("" if newest.gpus else N_("No graphics card was found."))
         parts = [self.tr(text) for text in (problem, newest.gpu_next_step) if text]
-        self._no_cards.setText(" ".join(parts))
+        _show(self._no_cards, " ".join(parts))
         self._no_cards.setVisible(bool(parts))
 
     def _render_button(self, state: ServerState) -> None:
         stops = state in ACTIVE_STATES
         label = N_("Stop server") if stops else N_("Start server")
-        self.context.texts.bind(self._button, QPushButton.setText, label)
-        self.context.texts.bind(self._button, QWidget.setAccessibleName, label)
-        self._button.setIcon(self.context.icons.icon("stop" if stops else "play"))
+        face = (label, self.context.theme.dark)
+        if face != self._button_face:
+            self._button_face = face
+            self.context.texts.bind(self._button, QPushButton.setText, label)
+            self.context.texts.bind(self._button, QWidget.setAccessibleName, label)
+            self._button.setIcon(self.context.icons.icon("stop" if stops else "play"))
         self._button.setEnabled(not self._actions.busy and state is not ServerState.STOPPING)
 
     def _act(self) -> None:
@@ -209,7 +193,13 @@ class OverviewPage(Page):
 
     def on_shown(self) -> None:
         self._actions.read_profiles()
+        self.submit(asyncio.to_thread(_fixes, self.context.workbench), self._mark_fixes, _ignore)
         self._render()
+
+    def _mark_fixes(self, entries: tuple[JournalEntry, ...]) -> None:
+        history = self.context.live.history
+        for entry in entries:
+            history.add_event(Event(entry.at_s, "fix", self.tr(entry.title)), store=False)
 
     def retranslate(self) -> None:
         self._render()
@@ -217,6 +207,16 @@ class OverviewPage(Page):
     def retheme(self) -> None:
         self._render()
 
-    def _interval_changed(self, seconds: float) -> None:
-        self._load_graph.set_interval(seconds)
-        self._speed_graph.set_interval(seconds)
+
+def _fixes(workbench: object) -> tuple[JournalEntry, ...]:
+    journal = getattr(workbench, "journal", None)
+    return journal.entries() if journal is not None else ()
+
+
+def _ignore(_error: Exception) -> None:
+    """A journal that cannot be read is told on the Server page."""
+
+
+def _show(label: QLabel, text: str) -> None:
+    if label.text() != text:
+        label.setText(text)

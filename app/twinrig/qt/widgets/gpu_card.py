@@ -10,6 +10,7 @@ from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import CardView
 from twinrig.qt.widgets.labels import Heading, ToneLabel, scaled_font
+from twinrig.qt.widgets.steady import SteadyLabel
 from twinrig.qt.widgets.surface import ShareBar, Surface
 
 _FACTS = (
@@ -31,12 +32,14 @@ class GpuCard(Surface):
         self._view: CardView | None = None
         self._title = Heading(1.0, self)
         self._name = ToneLabel(theme, "muted", self)
-        self._load = QLabel(self)
+        self._load = SteadyLabel("100 %", self)
         self._load.setFont(scaled_font(self._load, 1.7, bold=True))
+        self._load.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._load_bar = ShareBar(theme, self)
-        self._memory = QLabel(self)
+        self._memory = SteadyLabel("88.8 / 88.8 GiB", self)
+        self._memory.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._memory_bar = ShareBar(theme, self)
-        self._facts = {name: QLabel(self) for name, _ in _FACTS}
+        self._facts = {name: SteadyLabel("888 MHz", self) for name, _ in _FACTS}
         self._stale = ToneLabel(theme, "warn", self)
         self._stale.setWordWrap(True)
         texts.bind(self._stale, QLabel.setText, N_("Last known values: the card does not answer."))
@@ -94,9 +97,12 @@ class GpuCard(Surface):
         if view is None:
             return
         colour = self._theme.tokens.series[self._series % len(self._theme.tokens.series)]
-        self._title.setText(self._tr(view.title))
-        self._name.setText(view.name)
-        self._name.setToolTip(view.name)
+        title = self._tr(view.title)
+        if title != self._title.text():
+            self._title.setText(title)
+        if self._name.text() != view.name:
+            self._name.setText(view.name)
+            self._name.setToolTip(view.name)
         self._load.setText(self._tr(view.load_text))
         self._load_bar.set_share(view.load, colour)
         self._load_bar.setAccessibleDescription(self._tr(view.load_text))
@@ -106,7 +112,9 @@ class GpuCard(Surface):
         for name, label in self._facts.items():
             label.setText(self._tr(getattr(view, name)))
         self._stale.setVisible(view.stale)
-        self.setAccessibleName(f"{self._tr(view.title)} {view.name}")
+        name = f"{self._tr(view.title)} {view.name}"
+        if name != self.accessibleName():
+            self.setAccessibleName(name)
 
     def _tr(self, text: Message) -> str:
         return self._texts.tr(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from twinrig.qt.theme import Theme
@@ -17,7 +17,15 @@ class Surface(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._recolour)
+        self._recolour()
+
+    def _recolour(self) -> None:
+        # Children that fill their ground themselves (see steady.py) take this colour.
+        palette = QPalette()
+        palette.setColor(QPalette.ColorRole.Window, self._theme.tokens.card)
+        self.setPalette(palette)
+        self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -36,6 +44,7 @@ class ShareBar(QWidget):
         self._share: float | None = None
         self._colour: QColor | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAutoFillBackground(True)  # opaque: nothing below is painted again
         theme.changed.connect(self.update)
 
     @property
