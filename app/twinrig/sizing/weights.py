@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from twinrig.domain.memory import GIB
 from twinrig.messages import Message, message
 from twinrig.sizing.matrices import Matrix, Role, layer_matrices
 from twinrig.sizing.shape import ModelShape
@@ -25,6 +26,9 @@ BITS: Mapping[str, float] = MappingProxyType(
 )
 """Bits of a weight with its scales: groups of 128 for integers, 16 for NVFP4, 32 for MXFP4."""
 
+BESIDE = int(0.05 * GIB)
+"""What "Model loading took" shows beside the matrices (norms, biases, buffers): the median over
+the start-ups of ``docs/sizing.md``; it counts for small models only."""
 _EXPERTS_ONLY = ("mxfp4",)
 _MXFP4_STEPS = (256, 128)
 """Experts in MXFP4 are repacked with hidden size and width rounded up to these."""
@@ -86,7 +90,7 @@ def weights_bytes(
     total += shape.per_layer_vocabulary * shape.per_layer_width * len(shape.layers) * 2 / pp
     if vision and shape.vision is not None:
         total += shape.vision.parameters * 2
-    return int(total) + _rotary_table(shape)
+    return int(total) + _rotary_table(shape) + BESIDE
 
 
 def _drafter(shape: ModelShape, quantization: str, tp: int) -> float:
