@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QImage
 
 from qt.pages_rig import PageWorkbench, make_profile, page_context, state_record, unnamed
+from qt.panel_rig import snapshot
 from twinrig.domain.memory import GIB, Measurement, PartKind, Verdict
 from twinrig.hosts.demo.gpus import DemoGpuProbe
 from twinrig.qt.pages.plan import PlanPage
@@ -188,6 +189,24 @@ def test_predicted_against_measured(page) -> None:
     page.form.fields["max_num_seqs"].set_text("2")  # another setting: that start tells nothing
     assert not page.memory.answer.plan.calibrated
     assert not page.memory.measured.isVisibleTo(page)
+
+
+def test_a_start_that_succeeds_is_measured_and_used(qtbot, page, workbench) -> None:
+    """The log of the run is read once it is ready; the plan then says so."""
+    profile_id = page.model.profile.id
+    workbench.write_log(
+        profile_id,
+        "Model loading took 6.60 GiB memory\nAvailable KV cache memory: 3.00 GiB\n",
+    )
+    ready = state_record(profile_id, started_at_s=4e9, ready_at_s=4e9 + 60)
+    workbench.controller.set(ready)
+    page.context.live.snapshot.emit(snapshot(ready))
+    qtbot.waitUntil(lambda: page.memory.answer.measurement is not None, timeout=5000)
+    assert page.memory.answer.plan.calibrated
+    assert "measured at the last start" in page.memory.measured.text()
+    assert len(workbench.estimating().store.all()) == 1
+    page.context.live.snapshot.emit(snapshot(ready))
+    page.context.live.snapshot.emit(snapshot(None))
 
 
 async def test_our_own_server_does_not_count_as_held(workbench) -> None:

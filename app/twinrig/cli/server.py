@@ -59,6 +59,7 @@ async def follow_start(
         terminal.say(message("Ready after {time}.", time=duration(took)), "good")
         terminal.say(message("Base URL: {url}", url=record.base_url + "/v1"))
         terminal.say(message("Model: {model}", model=record.model_id))
+        await bench.estimating().collect(bench.profiles)
     elif record.failure is not None:
         show_failure(terminal, record.failure)
     else:

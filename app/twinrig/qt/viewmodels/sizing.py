@@ -86,6 +86,11 @@ async def gather_facts(workbench: Workbench, path: str) -> SizingFacts:
     )
 
 
+async def measure_start(workbench: Workbench) -> Measurement | None:
+    """Keep what the server that became ready has shown; None when it shows nothing new."""
+    return await workbench.estimating().collect(workbench.profiles)
+
+
 def answer(facts: SizingFacts, profile: Profile) -> SizingAnswer:
     """The plan for a profile as typed; pure and quick (a few milliseconds with the levers)."""
     if facts.model is None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QSlider, QVBoxLayout, QWidget
 
-from twinrig.domain.memory import Lever
+from twinrig.domain.memory import Lever, Measurement
+from twinrig.domain.metrics import Snapshot
 from twinrig.domain.profile import Profile
+from twinrig.domain.server import ServerState
 from twinrig.messages import N_, Message, message
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.viewmodels.sizing import (
@@ -20,6 +22,7 @@ from twinrig.qt.viewmodels.sizing import (
     best_settings,
     context_option,
     gather_facts,
+    measure_start,
     predicted_against_measured,
     requests_option,
 )
@@ -49,7 +52,9 @@ class MemoryPanel(QFrame):
         self._profile: Profile | None = None
         self._loading: TaskHandle | None = None
         self._answer = SizingAnswer(None)
+        self._measured_run = ""
         self._build()
+        context.live.snapshot.connect(self._watch)
         context.texts.changed.connect(self._render)
         self.hide()
 
@@ -132,6 +137,20 @@ class MemoryPanel(QFrame):
             self._loaded,
             self._failed,
         )
+
+    def _watch(self, snapshot: Snapshot) -> None:
+        """Every successful start is measured, and what it showed is used at once."""
+        server = snapshot.server
+        if server is None or server.state is not ServerState.READY:
+            return
+        if server.run_id != self._measured_run:
+            self._measured_run = server.run_id
+            measuring = measure_start(self._context.workbench)
+            self._context.bridge.submit(measuring, self, self._measured, lambda _error: None)
+
+    def _measured(self, found: Measurement | None) -> None:
+        if found is not None:
+            self.reload()
 
     def _loaded(self, facts: SizingFacts) -> None:
         if self._profile is not None and facts.path == self._profile.model.path:
