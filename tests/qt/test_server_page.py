@@ -28,7 +28,7 @@ from qt.pages_rig import (
 from twinrig.domain.checks import Finding
 from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.server import Phase, ServerState
-from twinrig.domain.supervision import Failure, PhaseTime
+from twinrig.domain.supervision import Candidate, Failure, PhaseTime
 from twinrig.messages import message
 from twinrig.qt.pages.server import ServerPage
 from twinrig.qt.viewmodels.fixing import Stage
@@ -407,3 +407,50 @@ def test_keys_reach_the_log_search(qtbot, page, workbench):
     page.pane.log.text.setFocus()
     qtbot.keyClick(page.pane.log.text, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     assert page.pane.log._search.hasFocus()
+
+
+def test_not_this_shows_the_next_cause_and_its_line_is_marked(qtbot, page, workbench):
+    profile_id = with_profile(qtbot, page, workbench)
+    workbench.write_log(profile_id, "\n".join(f"line {i} of the log" for i in range(1, 51)) + "\n")
+    other = Candidate(
+        "gpu-lost-tdr",
+        message("The card was reset."),
+        message("Restart."),
+        "low",
+        "line 20 of the log",
+        20,
+    )
+    failure = Failure(
+        message("The weights do not fit."),
+        message("Choose smaller."),
+        "vram-oom-load",
+        "high",
+        "line 10 of the log",
+        10,
+        why=message("Line 10 says so."),
+        others=(other,),
+    )
+    workbench.controller.set(state_record(profile_id, S.FAILED, failure=failure), alive=False)
+    wait_text(qtbot, page, "The weights do not fit.")
+    texts = visible_texts(page)
+    assert "Line 10 says so." in texts and "Cause 1 of 2" in texts
+    log = page.pane.log
+    qtbot.waitUntil(lambda: "line 50" in log.text.toPlainText(), timeout=5000)
+    marked = {s.cursor.block().text() for s in log.text.extraSelections()}
+    assert marked == {"line 10 of the log", "line 20 of the log"}
+    named(page, Button, "Not this?").click()
+    wait_text(qtbot, page, "The card was reset.")
+    assert "Cause 2 of 2" in visible_texts(page)
+    named(page, Button, "Show in the log").click()
+    assert log.text.textCursor().block().text() == "line 20 of the log"
+
+
+def test_a_running_server_whose_clients_are_refused_says_so(qtbot, page, workbench):
+    profile_id = with_profile(qtbot, page, workbench)
+    refused = 'INFO:     127.0.0.1:1 - "GET /v1/models HTTP/1.1" 401 Unauthorized'
+    workbench.write_log(
+        profile_id, "\n".join(["INFO:     Application startup complete.", refused, refused, ""])
+    )
+    workbench.controller.set(state_record(profile_id))
+    wait_text(qtbot, page, "A client sends no key, or not the right one.")
+    assert "Line 3 of the log says so." in visible_texts(page)

@@ -77,6 +77,12 @@ def explain_exit(
     return _unknown(report.root, exit_text, report.notes)
 
 
+def live_failure(report: Report) -> Failure | None:
+    """What to tell about a server that still runs; None when nothing is wrong or not sure."""
+    sure = [d for d in report.findings if d.confidence != "low" and d.kind.catalogued]
+    return _known(sure, report.notes) if sure else None
+
+
 def is_permanent(failure: Failure) -> bool:
     """Whether a restart with the same settings must fail again."""
     return failure.permanent

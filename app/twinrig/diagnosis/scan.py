@@ -127,7 +127,7 @@ class LogScan:
             self._block(pending)
 
     def finish(self) -> Scanned:
-        """The result; nothing may be fed afterwards."""
+        """The result so far; more may be fed afterwards."""
         self._flush()
         ready = READY in self._seen
         facts = self._book.facts()
@@ -139,7 +139,7 @@ class LogScan:
             observations=self._watches.finish(
                 facts, ready=ready, orderly=stopped or "ending" in self._seen
             ),
-            speeds=self._watches.speeds,
+            speeds=tuple(self._watches.speeds),
             epoch=self._epoch,
             ready=ready,
             ever_ready=self._ever_ready,

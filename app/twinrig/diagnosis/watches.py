@@ -177,28 +177,32 @@ class Watches:
         self, facts: Mapping[str, str], *, ready: bool, orderly: bool
     ) -> Mapping[str, Observation]:
         """Everything observed, also what only the whole log and the facts can tell."""
-        self._slow_generation(facts)
-        self._reported_sizes(facts)
+        found = dict(self._found)
+        for seen in (self._slow_generation(facts), _reported_sizes(facts)):
+            if seen is not None:
+                found.setdefault(seen.name, seen)
         if ready and not orderly:
-            self._note("ended-silently", None, "")
-        return self._found
+            found["ended-silently"] = Observation("ended-silently", None, "")
+        return found
 
-    def _slow_generation(self, facts: Mapping[str, str]) -> None:
+    def _slow_generation(self, facts: Mapping[str, str]) -> Observation | None:
         try:
             expected = float(facts.get("expected_tps", ""))
         except ValueError:
-            return
+            return None
         busy = [speed for speed in self.speeds if speed > 0]
         # The first requests after a start may be slow and are no fault (communicators are built).
         judged = busy[1:] if len(busy) > 2 else busy
-        if judged and statistics.median(judged) * _SPILL_RATIO < expected:
-            number, text = self._first_speed
-            measured = f"{statistics.median(judged):.1f}"
-            self._note("slow-generation", number, text, measured=measured, expected=f"{expected:g}")
+        if not judged or statistics.median(judged) * _SPILL_RATIO >= expected:
+            return None
+        number, text = self._first_speed
+        params = {"measured": f"{statistics.median(judged):.1f}", "expected": f"{expected:g}"}
+        return Observation("slow-generation", number, text, params)
 
-    def _reported_sizes(self, facts: Mapping[str, str]) -> None:
-        good, bad = (
-            facts.get(f"allreduce_{name}_bytes", "") for name in ("largest_ok", "first_bad")
-        )
-        if good.isdecimal() and bad.isdecimal() and 0 < int(good) < int(bad) == _STEP_BYTES:
-            self._note("collective-fails-large", None, "", good_bytes=good, bad_bytes=bad)
+
+def _reported_sizes(facts: Mapping[str, str]) -> Observation | None:
+    good, bad = (facts.get(f"allreduce_{name}_bytes", "") for name in ("largest_ok", "first_bad"))
+    if good.isdecimal() and bad.isdecimal() and 0 < int(good) < int(bad) == _STEP_BYTES:
+        params = {"good_bytes": good, "bad_bytes": bad}
+        return Observation("collective-fails-large", None, "", params)
+    return None

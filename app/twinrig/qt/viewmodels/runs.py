@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from twinrig import assets
+from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.checks import CheckResult
 from twinrig.domain.errors import GpuUnavailableError, TwinrigError
 from twinrig.domain.profile import Profile
+from twinrig.domain.supervision import Failure
 from twinrig.qt.viewmodels.log import CHUNK_BYTES
+from twinrig.services.live_diagnosis import live_failures
+from twinrig.services.run_context import profile_facts
 
 if TYPE_CHECKING:
     from twinrig.domain.install import EngineInstall
@@ -92,6 +97,16 @@ async def log_stream(
         if full > MAX_FULL_CHUNKS:
             full, offset = 0, -1
         await workbench.clock.sleep(LOG_INTERVAL_S)
+
+
+async def cause_stream(workbench: Workbench, profile_id: str) -> AsyncIterator[Failure | None]:
+    """What the log of a running server shows to be wrong, each time that changes."""
+    rules = await asyncio.to_thread(load_shipped, assets.read_text)
+    profile, _error = await load_or_none(workbench, profile_id)
+    facts = {} if profile is None else profile_facts(profile, on_wsl=workbench.on_wsl)
+    path = workbench.layout.log(profile_id)
+    async for failure in live_failures(path, rules, facts, workbench.clock):
+        yield failure
 
 
 async def find_install(

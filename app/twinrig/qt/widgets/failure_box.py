@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from twinrig.domain.supervision import Failure
 from twinrig.messages import N_
+from twinrig.qt.viewmodels.causes import Causes
 from twinrig.qt.viewmodels.server import CONFIDENCE_WORDS, finding_of
 from twinrig.qt.widgets.parts import Button, Label, ToneIcon, mono_font, row
 
@@ -25,7 +26,7 @@ class FailureBox(QFrame):
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._failure: Failure | None = None
+        self.causes = Causes()
         self.setFrameShape(QFrame.Shape.StyledPanel)
         context.texts.bind(self, QWidget.setAccessibleName, N_("Why it failed"))
         self._cause = Label(context, scale=1.05)
@@ -36,33 +37,59 @@ class FailureBox(QFrame):
         self._jump = Button(
             context,
             N_("Show in the log"),
-            lambda: self.jump_requested.emit(self._failure),
+            lambda: self.jump_requested.emit(self.causes.current),
             icon="log",
         )
         self._fix = Button(
             context,
             N_("What can be done…"),
-            lambda: self.fix_requested.emit(self._failure),
+            lambda: self.fix_requested.emit(self.causes.current),
             icon="fix",
             tip=N_("Fixes for this cause, each with a preview"),
         )
+        self._why = Label(context, tone="muted")
+        self._other = Button(
+            context,
+            N_("Not this?"),
+            self._turn,
+            tip=N_("Show the next cause that would explain the log"),
+        )
+        self._place = Label(context, tone="muted")
         head = row(ToneIcon(context, "fail"), self._cause)
         head.setStretch(1, 1)
-        foot = row(self._confidence, self._jump, self._fix)
+        foot = row(self._confidence, self._place, self._other, self._jump, self._fix)
         foot.setStretch(0, 1)
         layout = QVBoxLayout(self)
         layout.addLayout(head)
         layout.addWidget(self._next)
+        layout.addWidget(self._why)
         layout.addWidget(self._line)
         layout.addLayout(foot)
         self.hide()
 
     def show_failure(self, failure: Failure | None) -> None:
         """Show it, or hide."""
-        self._failure = failure
+        self.causes.show(failure)
         self.setVisible(failure is not None)
+        self._render()
+
+    def _turn(self) -> None:
+        self.causes.turn()
+        self._render()
+
+    def _render(self) -> None:
+        failure = self.causes.current
         if failure is None:
             return
+        self._why.setVisible(failure.why is not None)
+        if failure.why is not None:
+            self._why.show_text(failure.why)
+        several = self.causes.count > 1
+        self._other.setVisible(several)
+        self._place.setVisible(several)
+        self._place.show_text(
+            N_("Cause {number} of {count}"), number=self.causes.number, count=self.causes.count
+        )
         self._cause.show_text(failure.text)
         self._next.show_text(failure.next_step)
         line = failure.root_cause_line.strip()

@@ -48,6 +48,7 @@ class LogView(QWidget):
         self._waiting = False
         self._moving = False
         self._mark_no: int | None = None
+        self._decisive: tuple[int, ...] = ()
         self.text = QPlainTextEdit()
         self._build_text()
         self.follow = QCheckBox()
@@ -194,6 +195,12 @@ class LogView(QWidget):
         self.jump(self.first_no + found.blockNumber())
         return True
 
+    def mark_decisive(self, line_nos: tuple[int, ...]) -> None:
+        """Shade the lines that tell a cause, wherever they are shown."""
+        if line_nos != self._decisive:
+            self._decisive = line_nos
+            self._highlight()
+
     def focus_search(self) -> None:
         """Ctrl+F."""
         self._search.setFocus()
@@ -233,7 +240,10 @@ class LogView(QWidget):
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.movePosition(QTextCursor.MoveOperation.StartOfBlock, QTextCursor.MoveMode.KeepAnchor)
         cursor.insertText("\n".join(update.lines))
+        came = any(self._shown_last_no <= no <= update.last_no for no in self._decisive)
         self._shown_last_no = update.last_no
+        if came:
+            self._highlight()
         self._to_end()
         self._moving = False
 
@@ -249,6 +259,8 @@ class LogView(QWidget):
         self.text.setPlainText("\n".join(lines))
         self._shown_last_no = last_no
         self._moving = False
+        if self._decisive:
+            self._highlight()
 
     def _to_end(self) -> None:
         bar = self.text.verticalScrollBar()
@@ -264,8 +276,8 @@ class LogView(QWidget):
     def _follow_toggled(self, follow: bool) -> None:
         if follow:
             self._mark_no = None
-            self.text.setExtraSelections([])
             self._show_all()
+            self._highlight()
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:
@@ -276,6 +288,13 @@ class LogView(QWidget):
 
     def _highlight(self) -> None:
         marks = []
+        document = self.text.document()
+        for number in self._decisive:
+            if self.first_no <= number <= self._shown_last_no and number != self._mark_no:
+                block = document.findBlockByNumber(number - self.first_no)
+                marks.append(
+                    self._mark(QTextCursor(block), self._context.theme.tokens.fail, full=True)
+                )
         if self._mark_no is not None:
             block = self.text.document().findBlockByNumber(self._mark_no - self.first_no)
             marks.append(self._mark(QTextCursor(block), self._context.theme.tokens.warn, full=True))

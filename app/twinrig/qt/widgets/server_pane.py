@@ -27,7 +27,7 @@ from twinrig.domain.supervision import Failure
 from twinrig.messages import N_
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.viewmodels.log import CHUNK_BYTES, LogTail, LogUpdate, read_around
-from twinrig.qt.viewmodels.runs import load_or_none, log_stream, status_stream
+from twinrig.qt.viewmodels.runs import cause_stream, load_or_none, log_stream, status_stream
 from twinrig.qt.viewmodels.server import (
     NEVER_STARTED,
     PhaseState,
@@ -81,6 +81,8 @@ class ServerPane(QWidget):
         self._tail = LogTail()
         self._status_task: TaskHandle | None = None
         self._log_task: TaskHandle | None = None
+        self._cause_task: TaskHandle | None = None
+        self._live_cause: Failure | None = None
         self._pending = ""
         self._build()
         self._render()
@@ -171,19 +173,21 @@ class ServerPane(QWidget):
             self.profile_id = profile_id
             self._tail = LogTail()
             self.log.clear()
+            self._live_cause = None
             self.view = NEVER_STARTED
             self._notice.hide()
             self._render()
         if profile_id:
             self._attach_status()
             self._attach_log()
+            self._attach_cause()
 
     def unwatch(self) -> None:
         """Stop asking and reading; what is shown stays."""
-        for handle in (self._status_task, self._log_task):
+        for handle in (self._status_task, self._log_task, self._cause_task):
             if handle is not None:
                 handle.cancel()
-        self._status_task = self._log_task = None
+        self._status_task = self._log_task = self._cause_task = None
 
     def _attach_status(self) -> None:
         work = status_stream(self._context.workbench, self.profile_id)
@@ -197,6 +201,21 @@ class ServerPane(QWidget):
         self._log_task = self._context.bridge.submit(
             work, self, None, self._notice.tell_error, self._got_log
         )
+
+    def _attach_cause(self) -> None:
+        work = cause_stream(self._context.workbench, self.profile_id)
+        self._cause_task = self._context.bridge.submit(
+            work, self, None, self._notice.tell_error, self._got_cause
+        )
+
+    def _got_cause(self, failure: Failure | None) -> None:
+        self._live_cause = failure
+        self._render()
+
+    def _shown_cause(self) -> Failure | None:
+        """Why it failed; of a server that runs, what its log shows to be wrong."""
+        running = self.view.state in (ServerState.READY, ServerState.DEGRADED)
+        return self.view.failure or (self._live_cause if running else None)
 
     def _got_log(self, chunk: LogChunk) -> None:
         update = self._tail.feed(chunk)
@@ -329,7 +348,8 @@ class ServerPane(QWidget):
         self._state.show_text(view.headline)
         self._render_detail()
         self._render_buttons()
-        self._failure.show_failure(view.failure)
+        self._failure.show_failure(self._shown_cause())
+        self.log.mark_decisive(self._failure.causes.decisive_lines())
         self._phases.show_rows(view.phases)
         self._render_progress()
         if view.warning is None:
