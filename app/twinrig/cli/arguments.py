@@ -166,9 +166,18 @@ def _status(parser: argparse.ArgumentParser, tr: Translator) -> None:
 def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _view_seconds(parser, tr)
     parser.add_argument(
+        "--once", action="store_true", help=tr.text(N_("show one reading, then end"))
+    )
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--record",
         metavar="FILE",
         help=tr.text(N_("append every reading to this file, one JSON object a line")),
+    )
+    either.add_argument(
+        "--replay",
+        metavar="FILE",
+        help=tr.text(N_("show what --record wrote, in place of this machine")),
     )
 
 

@@ -17,10 +17,12 @@ from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
-from twinrig.domain.wording import STATE_WORDS
+from twinrig.domain.wording import STATE_WORDS, limit_words
 from twinrig.messages import Message, message
+from twinrig.services.verdict_words import Verdict
 
 HISTORY = 240
+_TONES = {"ok": "good", "warn": "warn", "fail": "bad", "busy": "accent", "muted": "dim"}
 
 
 class LiveView:
@@ -31,16 +33,22 @@ class LiveView:
         self._label = label
         self._history: deque[float | None] = deque(maxlen=HISTORY)
         self._drawn = 0
+        self._judged_id = ""
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Redraw in place on a terminal; one plain line elsewhere."""
+    def show(self, snapshot: Snapshot, judged: Verdict | None = None) -> None:
+        """Redraw in place on a terminal; one plain line elsewhere, and the verdict when it is
+        another one."""
         self._history.append(snapshot.throughput.generation_tps)
         terminal = self._terminal
         if not terminal.moves_cursor:
             terminal.line(plain_line(terminal, snapshot, self._label))
+            if judged is not None and judged.id != self._judged_id:
+                self._judged_id = judged.id
+                terminal.line("  " + terminal.text(judged.text))
             return
         width = terminal.width - 1
-        lines = [clip(text, width) for text in draw(terminal, snapshot, self._history, self._label)]
+        drawn = draw(terminal, snapshot, self._history, self._label, judged)
+        lines = [clip(text, width) for text in drawn]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
         terminal.write(up + "".join(f"\r\x1b[K{line}\n" for line in lines) + "\x1b[J")
         self._drawn = len(lines)
@@ -62,7 +70,11 @@ def plain_line(terminal: Terminal, snapshot: Snapshot, label: str) -> str:
 
 
 def draw(
-    terminal: Terminal, snapshot: Snapshot, history: Sequence[float | None], label: str
+    terminal: Terminal,
+    snapshot: Snapshot,
+    history: Sequence[float | None],
+    label: str,
+    judged: Verdict | None = None,
 ) -> list[str]:
     """The lines of the view."""
     lines = [_title(terminal, snapshot, label)]
@@ -72,6 +84,8 @@ def draw(
         lines.append(terminal.text(Message(snapshot.gpu_error)) if snapshot.gpu_error else UNKNOWN)
     lines.append("")
     lines += _server(terminal, snapshot)
+    if judged is not None:
+        lines.append(terminal.style(terminal.text(judged.text), _TONES.get(judged.kind, "")))
     rates = snapshot.throughput
     lines.append(
         terminal.text(
@@ -114,8 +128,19 @@ def _card(terminal: Terminal, info: GpuInfo, sample: GpuSample | None) -> list[s
         f"   {bar(None if load is None else load / 100, cells, unicode=terminal.unicode)}"
         f" {number(load, '%'):>6}   {number(sample.temperature_c, '°C')}"
         f"   {number(sample.power_w, 'W')}",
-        f"   {bar(share, cells, unicode=terminal.unicode)} {gib(used)} / {gib(total)}",
+        f"   {bar(share, cells, unicode=terminal.unicode)} {gib(used)} / {gib(total)}"
+        + _limits(terminal, sample),
     ]
+
+
+def _limits(terminal: Terminal, sample: GpuSample) -> str:
+    words = limit_words(sample.throttle_reasons)
+    if not words:
+        return ""
+    listed = ", ".join(terminal.text(word) for word in words)
+    return "   " + terminal.style(
+        terminal.text(message("limited by {words}", words=listed)), "warn"
+    )
 
 
 def _card_figures(sample: GpuSample | None) -> str:

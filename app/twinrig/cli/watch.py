@@ -1,73 +1,102 @@
-"""``twinrig watch``: the live view, once a second, for as long as wanted."""
+"""``twinrig watch``: the live view, once a second, for as long as wanted; or a recording."""
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TextIO, cast
+from typing import cast
 
 from twinrig.cli.live import LiveView
 from twinrig.cli.plain import plain
 from twinrig.cli.session import FINE, Session
 from twinrig.cli.terminal import Terminal
-from twinrig.domain.errors import UsageError
 from twinrig.domain.metrics import Snapshot
-from twinrig.messages import message
+from twinrig.domain.server import ANSWERING_STATES
+from twinrig.services.recording import Recorder, Replay
+from twinrig.services.verdict import KEPT, verdict
 from twinrig.services.workbench import Workbench
 
 
 async def run(session: Session) -> int:
-    """Until Ctrl+C or ``--seconds``; with ``--json`` one object a line."""
+    """Until Ctrl+C, ``--seconds`` or ``--once``; with ``--json`` one object a line."""
     args = session.args
     async with session.bench() as bench:
-        await view(session.terminal, bench, seconds=args.seconds, record=args.record)
+        await view(
+            session.terminal,
+            bench,
+            seconds=args.seconds,
+            record=args.record,
+            replay=args.replay,
+            once=args.once,
+        )
     return FINE
 
 
 async def view(
-    terminal: Terminal, bench: Workbench, *, seconds: float | None, record: str | None = None
+    terminal: Terminal,
+    bench: Workbench,
+    *,
+    seconds: float | None,
+    record: str | None = None,
+    replay: str | None = None,
+    once: bool = False,
 ) -> Snapshot | None:
-    """Show snapshots; the last one is returned. ``record`` names a file of JSON lines."""
-    live = LiveView(terminal, bench.label)
-    sink = _open(record) if record else None
+    """Show snapshots; the last one is returned. ``record`` and ``replay`` name recordings."""
+    source = Replay(Path(replay), bench.clock) if replay else bench.monitor()
+    screen = _Screen(
+        terminal, LiveView(terminal, bench.label), Recorder(record) if record else None
+    )
     begun = bench.clock.monotonic()
     last: Snapshot | None = None
     try:
-        source = cast(AsyncGenerator[Snapshot, None], bench.monitor().snapshots())
-        async with aclosing(source) as snapshots:
+        stream = cast(AsyncGenerator[Snapshot, None], source.snapshots())
+        async with aclosing(stream) as snapshots:
             async for snapshot in snapshots:
-                if last is None and not (snapshot.samples or snapshot.gpu_error):
-                    last = snapshot
+                first, last = last is None, snapshot
+                if first and not (snapshot.samples or snapshot.gpu_error):
                     continue  # the cards have not been read yet
-                last = snapshot
-                _write(terminal, live, snapshot, sink)
-                if seconds is not None and bench.clock.monotonic() - begun >= seconds:
+                if once and first and _lacks_rate(snapshot):
+                    continue  # a rate needs two readings
+                screen.show(snapshot)
+                if once or (seconds is not None and bench.clock.monotonic() - begun >= seconds):
                     break
     finally:
-        if sink is not None:
-            sink.close()
+        screen.close()
     return last
 
 
-def _write(terminal: Terminal, live: LiveView, snapshot: Snapshot, sink: TextIO | None) -> None:
-    if sink is not None or terminal.json_mode:
-        text = json.dumps(plain(snapshot, terminal.translator), ensure_ascii=False) + "\n"
-        if sink is not None:
-            sink.write(text)
-            sink.flush()
-        if terminal.json_mode:
-            terminal.write(text)
-    if not terminal.json_mode:
-        live.show(snapshot)
+def _lacks_rate(snapshot: Snapshot) -> bool:
+    record = snapshot.server
+    if record is None or record.state not in ANSWERING_STATES:
+        return False
+    return bool(record.metrics_url) and snapshot.throughput.generation_tps is None
 
 
-def _open(path: str) -> TextIO:
-    try:
-        return Path(path).open("a", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            message("{path} cannot be written: {reason}.", path=path, reason=error.strerror or ""),
-            message("Choose another file name."),
-        ) from error
+class _Screen:
+    """Where snapshots go: the terminal as text or JSON, and a recording beside it."""
+
+    def __init__(self, terminal: Terminal, live: LiveView, recorder: Recorder | None) -> None:
+        self._terminal = terminal
+        self._live = live
+        self._recorder = recorder
+        self._recent: deque[Snapshot] = deque(maxlen=KEPT)
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._recent.append(snapshot)
+        if self._recorder is not None:
+            self._recorder.add(snapshot)
+        judged = verdict(self._recent)
+        terminal = self._terminal
+        if not terminal.json_mode:
+            self._live.show(snapshot, judged)
+            return
+        data = plain(snapshot, terminal.translator)
+        data["verdict"] = plain(judged, terminal.translator)
+        terminal.write(json.dumps(data, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()

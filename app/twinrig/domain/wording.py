@@ -86,3 +86,24 @@ PART_WORDS: Mapping[PartKind, str] = MappingProxyType(
         PartKind.HEADROOM: N_("Headroom"),
     }
 )
+
+LIMIT_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "application clocks setting": N_("clock setting"),
+        "software power cap": N_("power limit"),
+        "hardware slowdown": N_("heat or power, by the hardware"),
+        "sync boost": N_("sync boost"),
+        "software thermal slowdown": N_("heat"),
+        "hardware thermal slowdown": N_("heat, by the hardware"),
+        "hardware power brake": N_("power supply"),
+        "display clock setting": N_("display clock setting"),
+        "board limit": N_("board limit"),
+        "reliability": N_("voltage limit"),
+    }
+)
+"""Reasons for lower clocks as ``GpuSample.throttle_reasons`` names them; idle is none."""
+
+
+def limit_words(reasons: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Marked words for what holds a card back; unknown reasons stay as the driver's number."""
+    return tuple(LIMIT_WORDS.get(reason, reason) for reason in reasons or () if reason != "idle")

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.pictures import picture
 from twinrig.cli.main import main
 from twinrig.composition.targets import open_workbench
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.hosts.paths import find_paths
 from twinrig.messages import message
+from twinrig.services.recording import encode
 
 Run = Callable[..., tuple[int, str]]
 
@@ -221,11 +223,35 @@ def test_watch_writes_lines_and_a_record(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "[Demo rig]" in text
     assert "No server" in text
-    (line,) = sink.read_text().splitlines()
+    head, line = sink.read_text().splitlines()
+    assert json.loads(head) == {"twinrig_recording": 1}
     assert json.loads(line)["demo"] is True
-    code, text = run("watch", "--seconds", "0", "--json")
-    assert len(json.loads(text)["samples"]) == 2
+    code, text = run("watch", "--once", "--json")
+    told = json.loads(text)
+    assert len(told["samples"]) == 2 and told["verdict"]["id"] == "stopped"
     assert run("watch", "--record", "/nowhere/x")[0] == 2
+
+
+def test_watch_replays_a_recording(run: Run, tmp_path: Path) -> None:
+    sink = tmp_path / "record.jsonl"
+    with sink.open("w") as out:
+        out.write('{"twinrig_recording": 1}\n')
+        for loads, moment in (((67, 70), 0), ((66, 71), 0.01), ((20, 90), 0.02)):
+            out.write(encode(picture(loads, at_s=1.8e9 + moment)) + "\n")
+    code, text = run("watch", "--replay", str(sink))
+    assert code == 0 and "0: 67 %" in text and "1: 90 %" in text
+    assert "the cards are being watched" in text
+    code, text = run("watch", "--replay", str(sink), "--json")
+    assert [
+        json.loads(line)["samples"][0]["utilisation_percent"] for line in text.splitlines()
+    ] == [
+        67,
+        66,
+        20,
+    ]
+    assert run("watch", "--replay", str(tmp_path / "none"))[0] == 2
+    sink.write_text("no recording")
+    assert "is not a recording" in run("watch", "--replay", str(sink))[1]
 
 
 def test_key_needs_a_place_that_lasts(
