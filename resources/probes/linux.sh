@@ -199,6 +199,52 @@ probe_ptrace() {
   if [ -e "$file" ]; then cat "$file"; else echo absent; fi
 }
 
+# driver=yes|no (Windows' user-mode driver), wsl_version=, "foreign PATH" for another libcuda,
+# "package NAME" for installed packages of a Linux driver
+probe_wsl() {
+  local file
+  if [ -e "$ROOT/usr/lib/wsl/lib/libcuda.so.1" ]; then echo "driver=yes"; else echo "driver=no"; fi
+  ! type -P wslinfo >/dev/null || wslinfo --wsl-version 2>/dev/null | tr -d '\r' |
+    sed -n 's/^\([0-9][0-9.]*\)$/wsl_version=\1/p'
+  for file in "$ROOT"/usr/lib/x86_64-linux-gnu/libcuda.so.[0-9]* "$ROOT"/usr/lib64/libcuda.so.[0-9]*; do
+    # Links to Windows' own driver are how some distributions find it.
+    [ ! -e "$file" ] || [[ $(readlink -f "$file") == */wsl/* ]] || echo "foreign ${file#"$ROOT"}"
+  done
+  [ ! -r "$ROOT/var/lib/dpkg/status" ] ||
+    awk '/^Package: /{name=$2} /^Status: .* installed$/{print name}' "$ROOT/var/lib/dpkg/status" |
+    grep -E '^(nvidia-driver-|nvidia-dkms-|nvidia-kernel-|libnvidia-compute-|cuda-drivers)' | sed 's/^/package /'
+  return 0
+}
+
+# cc=PATH|none, include=FOLDER, headers=yes|no of the environment's Python
+probe_compiler() {
+  local cc include
+  cc=$(type -P cc || type -P gcc || type -P clang || echo none)
+  echo "cc=$cc"
+  [ -x "$VENV/bin/python" ] || return 0
+  include=$("$VENV/bin/python" -I -B -S -c 'import sysconfig; print(sysconfig.get_paths()["include"])' 2>/dev/null)
+  [ -n "$include" ] || return 0
+  echo "include=$include"
+  if [ -e "$include/Python.h" ]; then echo "headers=yes"; else echo "headers=no"; fi
+}
+
+# checked=yes, "worker PID PARENT RUN_ID TITLE" for processes of vLLM's engine, "server PID" for API servers
+probe_workers() {
+  local file pid parent
+  echo "checked=yes"
+  for file in $(grep -alE '^VLLM::' "$ROOT"/proc/[0-9]*/cmdline 2>/dev/null); do
+    pid=${file%/cmdline}
+    pid=${pid##*/}
+    parent=$(sed -n 's/^PPid:[[:space:]]*//p' "$ROOT/proc/$pid/status" 2>/dev/null)
+    printf 'worker %s %s %s\n' "$pid" "${parent:--}" "$(holder "$pid" | cut -d ' ' -f 3-)"
+  done
+  for file in $(grep -alE 'vllm(\.entrypoints|.serve)' "$ROOT"/proc/[0-9]*/cmdline 2>/dev/null); do
+    pid=${file%/cmdline}
+    echo "server ${pid##*/}"
+  done
+  return 0
+}
+
 # Our own drop-in: "sha256=" and its lines, or "absent"
 probe_ptrace_file() {
   local file="$ROOT/etc/sysctl.d/60-twinrig-ptrace.conf" sum

@@ -15,7 +15,11 @@ def _count(profile: Profile, option_id: str) -> int:
 
 def tensor_parallel_size(profile: Profile | None) -> int:
     """Cards one layer is split over; 1 when not set."""
-    return 1 if profile is None else _count(profile, "tensor_parallel_size")
+    if profile is None:
+        return 1
+    if profile.settings.get("tensor_parallel") is True:  # tabbyAPI: all cards that are let through
+        return max(2, visible_cards(profile) or 2)
+    return _count(profile, "tensor_parallel_size")
 
 
 def rank_count(profile: Profile | None) -> int:

@@ -115,6 +115,7 @@ class Check:
 
     ``requires`` are check ids that must PASS or WARN first. ``title`` is a marked sentence.
     ``findings`` are the ids it may find: a fix is proven by the checks that name its finding.
+    ``engines`` are those it is about; empty = all.
     """
 
     id: str
@@ -126,3 +127,4 @@ class Check:
     cost: Cost = Cost.CHEAP
     needs_profile: bool = False
     findings: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()

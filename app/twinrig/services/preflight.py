@@ -79,7 +79,7 @@ class Preflight:
 
         Raises UsageError for an unknown id; everything else becomes a result.
         """
-        chosen, reported = self._choose(ids)
+        chosen, reported = self._choose(ids, profile)
         cheap = [check for check in chosen if check.cost is Cost.CHEAP]
         facts, fault = await self._try_facts(profile, probe_names(cheap))
         results: dict[str, CheckResult] = {}
@@ -127,9 +127,15 @@ class Preflight:
         result = await self._host.run(script, timeout_s=CALL_TIMEOUT_S)
         return dict(read_answer(request, result))
 
-    def _choose(self, ids: Collection[str] | None) -> tuple[tuple[Check, ...], frozenset[str]]:
+    def _choose(
+        self, ids: Collection[str] | None, profile: Profile | None
+    ) -> tuple[tuple[Check, ...], frozenset[str]]:
         if ids is None:
-            cheap = tuple(check for check in self.checks if check.cost is Cost.CHEAP)
+            cheap = tuple(
+                check
+                for check in self.checks
+                if check.cost is Cost.CHEAP and is_about(check, profile)
+            )
             return cheap, frozenset(check.id for check in cheap)
         known = {check.id for check in self.checks}
         unknown = sorted(set(ids) - known)
@@ -162,6 +168,8 @@ class Preflight:
     ) -> Message | None:
         if check.needs_profile and profile is None:
             return message("No profile was given.")
+        if not is_about(check, profile):
+            return message("Only asked for {engines}.", engines=", ".join(check.engines))
         titles = {other.id: other.title for other in self.checks}
         for required in check.requires:
             result = results.get(required)
@@ -187,6 +195,11 @@ class Preflight:
         started = self._clock.monotonic()
         result = await _bounded(check, facts)
         return replace(result, duration_s=max(0.0, self._clock.monotonic() - started))
+
+
+def is_about(check: Check, profile: Profile | None) -> bool:
+    """Whether the profile's engine is one that the check is about; unknown reads as yes."""
+    return not check.engines or profile is None or profile.engine.id in check.engines
 
 
 async def _bounded(check: Check, facts: Facts) -> CheckResult:

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.standard_machine import facts
+from fixtures.standard_machine import GPU, answer, facts, on_linux, tabby
 from twinrig import assets
 from twinrig.checks.registry import CHECKS, with_dependants, with_prerequisites
-from twinrig.domain.checks import Cost, ProbeOutput, Status
+from twinrig.domain.checks import Check, Cost, Facts, ProbeOutput, Status
 
 
 def test_ids_are_unique_and_well_formed() -> None:
     ids = [check.id for check in CHECKS]
 
     assert len(ids) == len(set(ids))
-    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", check_id) for check_id in ids)
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z]+)*", check_id) for check_id in ids)
 
 
 def test_prerequisites_stand_before_dependants_so_there_is_no_cycle() -> None:
@@ -34,17 +34,37 @@ def test_every_probe_exists_in_the_script() -> None:
     assert slow - functions == {"collective"}
 
 
+def healthy(check: Check) -> Facts:
+    """The standard machine with an engine that the check is about."""
+    return facts() if not check.engines or "vllm" in check.engines else tabby()
+
+
 def test_a_healthy_standard_machine_yields_no_warning() -> None:
-    results = [check.judge(facts()) for check in CHECKS]
+    results = [check.judge(healthy(check)) for check in CHECKS]
 
     assert {result.check_id: result.status for result in results} == {
         check.id: Status.PASS for check in CHECKS
     }
 
 
+def test_healthy_machine_without_windows_and_with_a_newer_driver() -> None:
+    newer = answer("gpu", GPU.replace("591.44", "612.10"))
+    for check in CHECKS:
+        base = on_linux(newer) if check.engines != ("tabbyapi",) else tabby(newer)
+        assert check.judge(base).status is Status.PASS, check.id
+
+
+def test_healthy_pair_of_blackwell_cards_on_a_new_wsl() -> None:
+    cards = GPU.replace("RTX 3090, 24576", "RTX 5070, 12227").replace("8.6", "12.0")
+    new = (answer("gpu", cards), answer("wsl", "driver=yes\nwsl_version=2.7.11.0\n"))
+    for check in CHECKS:
+        base = facts(*new) if check.engines != ("tabbyapi",) else tabby(*new)
+        assert check.judge(base).status is Status.PASS, check.id
+
+
 def test_every_result_carries_its_own_id_and_evidence() -> None:
     for check in CHECKS:
-        result = check.judge(facts())
+        result = check.judge(healthy(check))
         assert result.check_id == check.id
         assert result.evidence and all(item.source and item.text for item in result.evidence)
 
@@ -58,7 +78,12 @@ def test_no_answer_at_all_is_never_a_finding(check: object) -> None:
     # The engine is found by other means than the probes.
     assert result.status in {Status.ERROR, Status.PASS}
     if result.status is Status.PASS:
-        assert result.check_id in {"engine-installed", "python-version"}
+        assert result.check_id in {
+            "engine-installed",
+            "python-version",
+            "allocator-settings",  # looks at the profile only
+            "nccl-proof",  # nothing was proven, so nothing is asked
+        }
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
@@ -90,8 +115,12 @@ def test_dependants_are_transitive_and_in_registry_order() -> None:
     assert with_dependants(CHECKS, ["gpu-visible"]) == (
         "gpu-visible",
         "gpu-count",
+        "gpu-mismatch",
         "driver-version",
+        "wsl-version",
         "cuda-wheels",
+        "vram-free",
+        "nccl-proof",
         "collective",
     )
     assert with_dependants(CHECKS, ["port-free"]) == ("port-free",)

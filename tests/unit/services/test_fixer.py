@@ -248,10 +248,8 @@ async def test_dependants_of_the_check_are_run_again_too(rig: Rig) -> None:
     finding = Finding("cuda-driver-missing-wsl")
     outcome = await rig.fixer.apply(finding, plan_of(write("/x", "y")), EXPANDABLE)
 
-    assert [result.check_id for result in outcome.results] == [
-        "gpu-visible",
-        "gpu-count",
-        "driver-version",
-        "cuda-wheels",
-    ]
+    again = [result.check_id for result in outcome.results]
+    assert again[:3] == ["gpu-visible", "gpu-count", "gpu-mismatch"]
+    assert {"driver-version", "cuda-wheels"} < set(again)
+    assert "collective" not in again, "slow ones are not run for the proof of something else"
     assert outcome.proven

@@ -52,6 +52,11 @@ class ProbeAnswers:
             "ptrace": self._ptrace,
             "ptrace_file": self._ptrace_file,
             "model": self._model,
+            "wsl": lambda _request: "driver=yes\nwsl_version=2.7.1.0\n",
+            "compiler": lambda _request: (
+                "cc=/usr/bin/cc\ninclude=/usr/include/python3.12\nheaders=yes\n"
+            ),
+            "workers": lambda _request: "checked=yes\n",
         }
         if name not in answers:
             return ProbeOutput(name, 3, "", "no such probe\n")
