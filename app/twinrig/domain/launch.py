@@ -24,7 +24,7 @@ class FileSpec:
     """
 
     path: str
-    content: str
+    content: str = field(repr=False)
     mode: int = 0o600
     keep_previous: bool = False
 
@@ -73,7 +73,7 @@ class LaunchSpec:
 
     node_id: str
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     files: tuple[FileSpec, ...]
     endpoint: Endpoint
     readiness: Readiness

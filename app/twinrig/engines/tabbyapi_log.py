@@ -79,6 +79,7 @@ class TabbyMeter:
         self._generated = 0
         self._read = 0
         self._cached = 0
+        self._tells_cached = False
         self._drafted = 0
         self._accepted = 0
         self._last_tps: float | None = None
@@ -102,8 +103,8 @@ class TabbyMeter:
         return EngineMetrics(
             generation_tokens=float(self._generated),
             prompt_tokens=float(self._read),
-            prefix_queries=float(asked) if asked else None,
-            prefix_hits=float(self._cached) if asked else None,
+            prefix_queries=float(asked) if self._tells_cached else None,
+            prefix_hits=float(self._cached) if self._tells_cached else None,
             draft_tokens=float(self._drafted) if self._drafted else None,
             accepted_tokens=float(self._accepted) if self._drafted else None,
             last_generation_tps=self._last_tps,
@@ -132,6 +133,7 @@ class TabbyMeter:
 
     def _add_prompt(self, whole: str) -> None:
         if counts := _CACHED.search(whole):
+            self._tells_cached = True
             self._cached += int(counts[1])
             self._read += int(counts[2])
         elif context := _CONTEXT.search(whole):

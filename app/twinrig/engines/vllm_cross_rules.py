@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 from twinrig.domain.errors import FieldError
 from twinrig.domain.options import SettingValue
 from twinrig.domain.profile import Profile
+from twinrig.engines.field_rules import is_loopback
 from twinrig.engines.vllm_defaults import in_range
 from twinrig.messages import message
 
@@ -16,11 +18,60 @@ ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 def check_together(profile: Profile, settings: Settings) -> Iterator[FieldError]:
     """Faults between settings, and between settings and environment."""
+    yield from _by_version(profile, settings)
+    yield from _sleep(profile, settings)
+    yield from _speculation(settings)
     yield from _memory(settings)
     yield from _batch(settings)
     yield from _tools(settings)
     yield from _cards(profile, settings)
     yield from _allocator(profile, settings)
+
+
+def _by_version(profile: Profile, settings: Settings) -> Iterator[FieldError]:
+    """Values that a setting has learnt later than its name (packages as read)."""
+    version = profile.engine.version
+    if settings.get("context_length") == -1 and in_range(version, "<0.19"):
+        yield FieldError(
+            "settings.context_length",
+            message("-1 is known to vLLM 0.19 and later; give a number of tokens"),
+        )
+    kind = str(settings.get("kv_cache_dtype", ""))
+    if kind.startswith("octave_") and in_range(version, "<0.33"):
+        yield FieldError(
+            "settings.kv_cache_dtype",
+            message("{value} is known to vLLM 0.33 and later", value=kind),
+        )
+
+
+def _sleep(profile: Profile, settings: Settings) -> Iterator[FieldError]:
+    """The calls exist only in dev mode, which no key guards (vLLM 0.32 as run)."""
+    if settings.get("enable_sleep_mode") is True and not is_loopback(profile.network.host):
+        yield FieldError(
+            "settings.enable_sleep_mode",
+            message("opens commands without a key; use it with the address 127.0.0.1 only"),
+        )
+
+
+def _speculation(settings: Settings) -> Iterator[FieldError]:
+    """A method without its number, or a draft model without its name, ends the start late."""
+    text = settings.get("speculative_config")
+    try:
+        found = json.loads(str(text)) if text else None
+    except (ValueError, RecursionError):
+        return  # told as a fault of the setting itself
+    if not isinstance(found, dict):
+        return
+    method = found.get("method")
+    if method in ("mtp", "ngram", "eagle", "eagle3") and "num_speculative_tokens" not in found:
+        yield FieldError(
+            "settings.speculative_config",
+            message("needs num_speculative_tokens for {method}", method=method),
+        )
+    if method in ("draft_model", "eagle", "eagle3") and "model" not in found:
+        yield FieldError(
+            "settings.speculative_config", message("needs model for {method}", method=method)
+        )
 
 
 def _memory(settings: Settings) -> Iterator[FieldError]:

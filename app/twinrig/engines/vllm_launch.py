@@ -82,6 +82,8 @@ def served_name(profile: Profile) -> str:
 def environment(profile: Profile, context: RenderContext) -> dict[str, str]:
     """Additions to a clean environment; the profile's own entries win over ours."""
     env = dict(BASE_ENVIRONMENT)
+    if profile.settings.get("enable_sleep_mode") is True:
+        env["VLLM_SERVER_DEV_MODE"] = "1"  # without it /sleep and /wake_up do not exist
     if context.gpu_uuids:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(context.gpu_uuids)
     env.update({name: entry.value for name, entry in profile.env.items()})

@@ -82,6 +82,8 @@ def _setting(
 
 
 def _content_fault(option: Option, value: SettingValue) -> Message | None:
+    if option.id == "context_length" and value == 0:
+        return message("must be -1 or at least 1")
     if option.kind is OptionKind.JSON:
         return (
             None

@@ -83,3 +83,24 @@ def test_simple_mode_shows_few_options(engine: VllmEngine) -> None:
     simple = [option.id for option in engine.options() if not option.expert]
     assert 5 <= len(simple) <= 12
     assert "context_length" in simple and "compilation_config" not in simple
+
+
+def test_every_option_that_matters_on_one_machine_has_a_row(engine: VllmEngine) -> None:
+    keys = {option.engine_key for option in engine.options()}
+    wanted = (
+        "tensor-parallel-size pipeline-parallel-size enable-expert-parallel gpu-memory-utilization"
+        " kv-cache-memory-bytes kv-cache-dtype kv-cache-dtype-skip-layers max-model-len"
+        " max-num-seqs max-num-batched-tokens block-size enforce-eager optimization-level"
+        " performance-mode"
+        " compilation-config cudagraph-capture-sizes max-cudagraph-capture-size"
+        " disable-custom-all-reduce distributed-executor-backend distributed-timeout-seconds dtype"
+        " quantization load-format safetensors-load-strategy speculative-config attention-backend"
+        " moe-backend linear-backend cpu-offload-gb offload-backend offload-group-size"
+        " kv-offloading-size enable-sleep-mode enable-prefix-caching enable-chunked-prefill"
+        " async-scheduling stream-interval chat-template default-chat-template-kwargs"
+        " generation-config override-generation-config reasoning-parser enable-auto-tool-choice"
+        " tool-call-parser trust-remote-code language-model-only limit-mm-per-prompt hf-overrides"
+        " max-num-queued-reqs shutdown-timeout enable-log-requests disable-uvicorn-access-log"
+        " uvicorn-log-level sse-keep-alive-interval disable-fastapi-docs"
+    )
+    assert set(wanted.split()) - keys == set()

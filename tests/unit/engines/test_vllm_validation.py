@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from twinrig import assets
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Network, Profile
+from twinrig.engines.base import RenderContext
 from twinrig.engines.vllm import VllmEngine
 
 Make = Callable[..., Profile]
@@ -331,3 +332,43 @@ def test_validation_never_raises(
     )
     for fault in TABLE.validate(profile):
         assert fault.path and str(fault.text)
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "fault"),
+    [
+        ("0.32.0", {"context_length": -1}, None),
+        ("", {"context_length": -1}, None),
+        ("0.11.0", {"context_length": -1}, "context_length"),
+        ("0.32.0", {"context_length": 0}, "context_length"),
+        ("0.32.0", {"context_length": -2}, "context_length"),
+        ("0.32.0", {"kv_cache_dtype": "octave_k3v4"}, "kv_cache_dtype"),
+        ("0.33.0", {"kv_cache_dtype": "octave_k3v4"}, None),
+        ("0.32.0", {"speculative_config": '{"method": "mtp"}'}, "speculative_config"),
+        ("0.32.0", {"speculative_config": '{"method": "mtp", "num_speculative_tokens": 2}'}, None),
+        ("0.32.0", {"speculative_config": '{"method": "draft_model"}'}, "speculative_config"),
+        ("0.32.0", {"speculative_config": '{"method": "suffix"}'}, None),
+    ],
+)
+def test_values_that_a_version_does_not_know(
+    engine: VllmEngine,
+    make_profile: Make,
+    version: str,
+    settings: dict[str, Any],
+    fault: str | None,
+) -> None:
+    made = make_profile(engine=EngineRef("vllm", "/v", version), settings=settings)
+    expected = [] if fault is None else [f"settings.{fault}"]
+    assert [error.path for error in engine.validate(made)] == expected
+
+
+def test_sleep_mode_stays_on_this_computer(
+    engine: VllmEngine, make_profile: Make, make_context: Callable[..., RenderContext]
+) -> None:
+    settings = {"enable_sleep_mode": True}
+    lan = make_profile(settings=settings, network=Network("0.0.0.0", 8000, "lan"))
+    assert [error.path for error in engine.validate(lan)] == ["settings.enable_sleep_mode"]
+    (spec,) = engine.render(make_profile(settings=settings), make_context())
+    assert spec.env["VLLM_SERVER_DEV_MODE"] == "1"
+    (plain,) = engine.render(make_profile(), make_context())
+    assert "VLLM_SERVER_DEV_MODE" not in plain.env
