@@ -27,6 +27,7 @@ from twinrig.messages import Message, message
 MAX_LINE_CHARS = 4000
 MAX_CANDIDATES = 4
 UNKNOWN = "?"
+PLATFORM = "platform"
 PREVIOUS_CRASH = "previous_crash"
 """Fact: the line that told of an earlier crash of the same profile."""
 _TRUE = ("true", "1", "yes")
@@ -151,7 +152,7 @@ def _decide(scanned: Scanned, exit_text: str, rules: Rules) -> tuple[Diagnosis, 
     for kind, signature, hit in claims(scanned, exit_text, rules):
         confidence = kind.confidence(signature)
         if judge_all(signature.when, scanned.facts) is Verdict.UNKNOWN:
-            confidence = _lowered(confidence)
+            confidence = _lowered(confidence, signature, scanned)
         weak = int(confidence == "low")
         order = hit.order if hit else 1 << 60
         key = (weak, signature.rank, order)
@@ -226,8 +227,16 @@ def _rest_fits(signature: Signature, scanned: Scanned, exit_text: str) -> bool:
     return names.issuperset(signature.after) and names.isdisjoint(signature.before)
 
 
-def _lowered(confidence: str) -> str:
-    """Without a fact that the kind depends on, never above medium (failure catalogue 2)."""
+def _lowered(confidence: str, signature: Signature, scanned: Scanned) -> str:
+    """Without a fact that the kind depends on, never above medium (failure catalogue 2).
+
+    vLLM says in several lines that it runs under WSL; one that started its workers without a
+    word of it most likely runs on plain Linux, and what only happens under WSL is a guess.
+    """
+    asks = any(c.fact == PLATFORM for c in signature.when)
+    workers = any(m.name == "nccl_version" for m in scanned.markers)
+    if asks and workers and PLATFORM not in scanned.facts:
+        return "low"
     return max(confidence, "medium", key=CONFIDENCES.index)
 
 

@@ -35,7 +35,9 @@ FACT_PATTERNS: tuple[FactPattern, ...] = (
     _fact("engine", "exllamav3", r"exllamav3", "tabbyapi"),
     _fact("engine", "vllm", r"vllm[/ ]|vllm-env", "vllm"),
     _fact("wsl_version", "WSL version:", r"WSL version: (\d+(?:\.\d+)+)"),
-    _fact("platform", "WSL", r"as WSL is detected|on WSL2|microsoft-standard-WSL2", "wsl2"),
+    _fact(
+        "platform", "WSL", r"[Ii]n WSL\b|WSL is detected|on WSL2|microsoft-standard-WSL2", "wsl2"
+    ),
     _fact("platform", "misc dxg", r"misc dxg: dxgk", "wsl2"),
     _fact("platform", "NVRM", r"NVRM: ", "linux"),
     _fact("platform", "generic", r"\b\d+\.\d+\.\d+-\d+-generic\b", "linux"),
@@ -60,11 +62,14 @@ ENVIRONMENT_NEEDLES = ("NCCL_", "VLLM_", "PYTORCH_", "CUDA_")
 _QUOTES = re.compile(r"[Tt]ry|[Ss]et |[Uu]se |run with|consider|[Pp]assing|incompatible|setting ")
 
 
+_ALIASES = {"exllamav3_version": "exllamav3", "vllm_version": "vllm"}
+
+
 class FactBook:
     """Collects facts; the first value of a name stays, as a start says it first."""
 
     def __init__(self, context: Mapping[str, str]) -> None:
-        self._given = dict(context)
+        self._given = {_ALIASES.get(name, name): value for name, value in context.items()}
         self._read: dict[str, str] = {}
 
     def read(self, pattern: FactPattern, line: str) -> None:

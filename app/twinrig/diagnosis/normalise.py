@@ -22,7 +22,8 @@ _TRANSPORT = (_COMPOSE, _JOURNAL, _DOCKER_TIME)
 _ROLE = re.compile(r"\((?P<role>\w[\w-]*)(?: rank=\d+)? pid=\d+\) ?")
 _RANK = re.compile(r"\[rank\d+\]: ?")
 _LOGGER = re.compile(
-    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\] ?"
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
+    r"(?:\(\w[\w-]*(?: rank=\d+)? pid=\d+\) )?\[?[\w./]+\.py:\d+\] ?"
 )
 _TABBY = re.compile(
     r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (?:\| )?)?"

@@ -202,7 +202,7 @@ class Watches:
 
 def _reported_sizes(facts: Mapping[str, str]) -> Observation | None:
     good, bad = (facts.get(f"allreduce_{name}_bytes", "") for name in ("largest_ok", "first_bad"))
-    if good.isdecimal() and bad.isdecimal() and 0 < int(good) < int(bad) == _STEP_BYTES:
+    if good.isdecimal() and bad.isdecimal() and 0 < int(good) < _STEP_BYTES <= int(bad):
         params = {"good_bytes": good, "bad_bytes": bad}
         return Observation("collective-fails-large", None, "", params)
     return None

@@ -300,4 +300,4 @@ def test_a_long_log_is_read_fast_and_flat(recorded: Path) -> None:
         scan.finish()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 1_500_000, "memory must not grow with the log"
+    assert max(peaks) < 6_000_000, "100,000 speeds are kept, and no lines"

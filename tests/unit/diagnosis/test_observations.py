@@ -218,3 +218,21 @@ def test_a_vocabulary_forgets_and_still_finds() -> None:
     for start in range(0, MAX_WORDS * 2, 5000):
         assert words.present(" ".join(f"w{n}" for n in range(start, start + 5000))) == []
     assert words.present("boom a no kernel image") == ["boom", "no kernel image"]
+
+
+def test_what_only_happens_under_wsl_is_a_guess_where_nothing_speaks_of_wsl() -> None:
+    linux = "$VLLM 0.28.0\n$NCCL\nRuntimeError: UVA is not available"
+    spawn = (
+        "WARNING 1 [x.py:1] We must use the `spawn` multiprocessing start method. Reasons: WSL is"
+        " detected and NVML is not compatible with fork"
+    )
+    plain = report(linux)
+    assert (plain.kind, plain.findings[0].confidence) == ("unknown", "low")
+    assert plain.root is not None and plain.root.line_no == 3
+    assert report(f"{spawn}\n{linux}").findings[0].confidence == "high"
+
+
+def test_versions_of_the_context_have_two_names() -> None:
+    text = "$TP\n$TREADY\nGPU assert: an illegal memory access was encountered /x/rep_pen.cu 133"
+    assert report(text, exllamav3_version="0.0.43").findings[0].kind.id == "exl3-tp-hostptr"
+    assert report(text, exllamav3_version="1.4.2").findings == ()
