@@ -44,7 +44,7 @@ def button(page, name: str) -> QPushButton:
 
 
 def tell(page: OverviewPage, picture) -> None:
-    page.context.live.snapshot.emit(picture)
+    page.context.live.take(picture)
     QApplication.processEvents()  # cards that were just added are shown by an event
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -10,6 +11,8 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.qt.bridge import Bridge, TaskHandle
 from twinrig.qt.viewmodels.face import Settling
 from twinrig.services.history import History
+from twinrig.services.verdict import KEPT, verdict
+from twinrig.services.verdict_words import Verdict
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -22,7 +25,7 @@ class LiveData(QObject):
 
     ``history`` remembers what came. ``snapshot`` carries a Snapshot; ``interrupted`` carries the
     reason when the stream broke (it is started again by itself). ``settled``: what can be seen
-    has been the same for so long that nothing need be rendered.
+    has been the same for so long that nothing need be rendered. ``verdict`` judges the present.
     """
 
     snapshot = Signal(object)
@@ -41,6 +44,8 @@ class LiveData(QObject):
         self.latest: Snapshot | None = None
         self.history = History()
         self.settled = False
+        self.verdict: Verdict = verdict(())
+        self._recent: deque[Snapshot] = deque(maxlen=KEPT)
         self._settling = Settling()
 
     @property
@@ -53,7 +58,7 @@ class LiveData(QObject):
         self.stop()
         monitor = self._workbench.monitor(self.interval_s)
         self._handle = self._bridge.submit(
-            monitor.snapshots(), self, self._ended, self._failed, self._arrived
+            monitor.snapshots(), self, self._ended, self._failed, self.take
         )
 
     def stop(self) -> None:
@@ -80,10 +85,14 @@ class LiveData(QObject):
         if self._handle is not None or self._retry_timer:
             self.start()
 
-    def _arrived(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: Snapshot) -> None:
+        """A snapshot came: remember and judge it, then tell everybody."""
         self.latest = snapshot
+        self._recent.append(snapshot)
         self.history.take(snapshot)
         self.settled = self._settling.take(snapshot)
+        if not self.settled:
+            self.verdict = verdict(self._recent)
         self.snapshot.emit(snapshot)
 
     def _ended(self, _result: object) -> None:

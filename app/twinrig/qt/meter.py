@@ -10,10 +10,12 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.quantities import number
 from twinrig.messages import N_
 from twinrig.qt.icons import Icons
+from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import card_views, state_view
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel, scaled_font
+from twinrig.qt.widgets.steady import SteadyLabel
 from twinrig.qt.widgets.surface import ShareBar
 
 
@@ -22,14 +24,18 @@ class MeterWindow(QWidget):
 
     closed = Signal()
 
-    def __init__(self, texts: Texts, theme: Theme, icons: Icons) -> None:
+    def __init__(
+        self, texts: Texts, theme: Theme, icons: Icons, settings: PanelSettings | None = None
+    ) -> None:
         super().__init__(None, Qt.WindowType.Tool | Qt.WindowType.WindowStaysOnTopHint)
         self._texts = texts
         self._theme = theme
+        self._settings = settings
+        self._placed = False
         self._snapshot: Snapshot | None = None
         self._badge = StatusBadge(theme, icons, 1.0, self)
         self._demo = ToneLabel(theme, "warn", self)
-        self._speed = QLabel(self)
+        self._speed = SteadyLabel("888.8 T/s", self)
         self._speed.setFont(scaled_font(self._speed, 1.6, bold=True))
         self._rows: list[tuple[QLabel, ShareBar, QLabel]] = []
         self._grid = QGridLayout()
@@ -52,13 +58,34 @@ class MeterWindow(QWidget):
         if self.isVisible():
             self._render()
 
+    def restore(self) -> None:
+        """Show the window if it was open when the panel ended."""
+        if self._settings is not None and self._settings.flag("meter_open"):
+            self.show()
+
+    def remember(self) -> None:
+        """Keep the place, and whether the window is open, for the next time."""
+        if self._settings is None:
+            return
+        if self._placed:
+            self._settings.set_blob("meter", self.saveGeometry())
+        self._settings.set_flag("meter_open", self.isVisible())
+
     def showEvent(self, event: object) -> None:
+        if not self._placed:
+            self._placed = True
+            # Qt moves a place that lies outside all screens back onto one.
+            if self._settings is not None and not self._settings.blob("meter").isEmpty():
+                self.restoreGeometry(self._settings.blob("meter"))
         self._render()
         super().showEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        self.closed.emit()
         super().closeEvent(event)
+        if event.spontaneous() and self._settings is not None:  # the user closed it
+            self._settings.set_blob("meter", self.saveGeometry())
+            self._settings.set_flag("meter_open", False)
+        self.closed.emit()
 
     def _render(self) -> None:
         snapshot = self._snapshot
@@ -96,10 +123,9 @@ class MeterWindow(QWidget):
 
     def _add_row(self) -> None:
         row = len(self._rows)
-        name, bar, value = QLabel(self), ShareBar(self._theme, self), QLabel(self)
+        name, bar, value = QLabel(self), ShareBar(self._theme, self), SteadyLabel("100 % ", self)
         name.setBuddy(bar)
         value.setAlignment(Qt.AlignmentFlag.AlignRight)
-        value.setMinimumWidth(value.fontMetrics().horizontalAdvance("100 % "))
         for column, widget in enumerate((name, bar, value)):
             self._grid.addWidget(widget, row, column)
         self._rows.append((name, bar, value))

@@ -1,4 +1,7 @@
-"""When to disturb the user: the server got ready or failed; once a minute per kind at most."""
+"""When to disturb the user: the server got ready or failed, or something needs action.
+
+Once a minute per kind at most; an alarm once per episode (``services.alarms``).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import Message, message
+from twinrig.services.alarms import Alarms
+from twinrig.services.verdict_words import Verdict
 
 PAUSE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One notification. ``kind`` is "ready" or "failed"."""
+    """One notification. ``kind`` is "ready", "failed" or the kind of an alarm."""
 
     kind: str
     title: Message
@@ -30,9 +35,17 @@ class Notices:
         self._last_state: ServerState | None = None
         self._seen = False
         self._told_at_s: dict[str, float] = {}
+        self._alarms = Alarms()
 
-    def take(self, snapshot: Snapshot) -> Notice | None:
+    def take(self, snapshot: Snapshot, judged: Verdict | None = None) -> Notice | None:
         """A notice when this snapshot is worth one."""
+        notice = self._news(snapshot)
+        alarm = self._alarms.take(snapshot, judged) if judged is not None else None
+        if notice is None and alarm is not None:
+            return Notice(alarm.kind, alarm.title, alarm.text)
+        return notice
+
+    def _news(self, snapshot: Snapshot) -> Notice | None:
         record = snapshot.server
         state = record.state if record else ServerState.STOPPED
         changed = self._seen and state is not self._last_state

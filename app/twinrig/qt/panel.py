@@ -72,7 +72,7 @@ class Panel(QObject):
         self.live = LiveData(workbench, bridge, settings.interval_s, self)
         self._keeper = HistoryKeeper(workbench, bridge, self.live, self)
         self.actions = ServerActions(workbench, bridge, self)
-        self.meter = MeterWindow(texts, theme, icons)
+        self.meter = MeterWindow(texts, theme, icons, settings)
         self.tray = Tray(texts, icons, self)
         self._strip = StatusStrip(texts, theme, icons, window)
         self._notices = Notices(time.monotonic)
@@ -100,6 +100,7 @@ class Panel(QObject):
         self.live.set_visible(self._window.isVisible())
         self.live.start()
         self.actions.read_profiles()
+        self.meter.restore()
         self._update_tray()
         self.tray.show()
 
@@ -109,6 +110,7 @@ class Panel(QObject):
         self.live.stop()
         self._keeper.finish()
         self.tray.hide()
+        self.meter.remember()
         self.meter.close()
         self._window.remember_geometry()
         self._settings.sync()
@@ -150,6 +152,7 @@ class Panel(QObject):
         self.tray.about_to_show.connect(self.actions.read_profiles)
         self.tray.message_clicked.connect(self._window.bring_up)
         self.meter.closed.connect(self._update_tray)
+        self.meter.closed.connect(lambda: self._visibility_changed(self._window.isVisible()))
         self._texts.changed.connect(self._update_tray)
         self._settings.interval_changed.connect(self.live.set_interval)
         self._settings.current_profile_changed.connect(lambda _id: self._update_tray())
@@ -161,7 +164,7 @@ class Panel(QObject):
         self._strip.show_snapshot(snapshot)
         self.meter.show_snapshot(snapshot)
         self._update_tray()
-        notice = self._notices.take(snapshot)
+        notice = self._notices.take(snapshot, self.live.verdict)
         if notice is not None:
             title, text = self._texts.tr(notice.title), self._texts.tr(notice.text)
             self.tray.notify(title, text, problem=notice.kind != "ready")
@@ -170,7 +173,12 @@ class Panel(QObject):
         profiles = [ProfileChoice(p.id, p.name) for p in self.actions.profiles]
         current = self.actions.chosen(self._settings.current_profile)
         model = tray_model(
-            self.live.latest, profiles, current, self.meter.isVisible(), self._texts.tr
+            self.live.latest,
+            profiles,
+            current,
+            self.meter.isVisible(),
+            self._texts.tr,
+            self.live.verdict,
         )
         self.tray.show_model(model)
 
@@ -197,6 +205,7 @@ class Panel(QObject):
 
     def _toggle_meter(self) -> None:
         self.meter.setVisible(not self.meter.isVisible())
+        self.meter.remember()
         self._visibility_changed(self._window.isVisible())
         self._update_tray()
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QRect, QTimer, Signal
-from PySide6.QtGui import QAction, QGuiApplication, QIcon
+from PySide6.QtCore import QObject, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from twinrig.qt.icons import Icons
 from twinrig.qt.text import Texts
-from twinrig.qt.tray_model import MenuEntry, TrayModel
+from twinrig.qt.tray_model import BAR_STEPS, MenuEntry, TrayModel
 
 TOOLTIP_MS = 1000
+PICTURE_SIZES = (16, 20, 24, 32, 48)
+_GROUND = QColor("#8a9098")
+_BARS = (QColor("#1f8fd6"), QColor("#e8791f"))
+"""Readable on light and dark task bars, and told apart by their place as well."""
 
 
 class Tray(QObject):
@@ -66,8 +70,9 @@ class Tray(QObject):
     def show_model(self, model: TrayModel) -> None:
         """Icon at once, tool tip once a second at most, menu when it opens."""
         old, self._model = self._model, model
-        if self._icon is not None and (old is None or old.icon != model.icon):
-            self._icon.setIcon(tray_picture(self._icons, model.icon))
+        face = (model.icon, model.bars)
+        if self._icon is not None and (old is None or (old.icon, old.bars) != face):
+            self._icon.setIcon(tray_picture(self._icons, *face))
         if model.tooltip != self._tooltip and not self._timer.isActive():
             self._show_tooltip()
             self._timer.start()
@@ -123,6 +128,37 @@ class Tray(QObject):
             self.triggered.emit("open", "")
 
 
-def tray_picture(icons: Icons, name: str) -> QIcon:
-    """Coloured icon that can be told apart on light and dark task bars, and without colour."""
-    return icons.coloured(f"tray-{name}")
+def tray_picture(icons: Icons, name: str, bars: tuple[int | None, ...] = ()) -> QIcon:
+    """Coloured icon that can be told apart on light and dark task bars, and without colour.
+
+    With ``bars`` the state is drawn smaller, and the load of each card beside it.
+    """
+    whole = icons.coloured(f"tray-{name}")
+    if not bars:
+        return whole
+    icon = QIcon()
+    for size in PICTURE_SIZES:
+        icon.addPixmap(_with_bars(whole, size, bars))
+    return icon
+
+
+def _with_bars(whole: QIcon, size: int, bars: tuple[int | None, ...]) -> QPixmap:
+    picture = QPixmap(size, size)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    bar = max(2, size // 7)
+    room = len(bars) * (bar + 1)
+    small = size - room
+    painter.drawPixmap(0, size - small, whole.pixmap(QSize(small, small)))
+    for index, step in enumerate(bars):
+        column = QRect(small + index * (bar + 1) + 1, 0, bar, size)
+        if step is None:  # not available: an outline, never an empty bar
+            painter.setPen(QPen(_GROUND, 1, Qt.PenStyle.DotLine))
+            painter.drawRect(column.adjusted(0, 0, -1, -1))
+            continue
+        painter.fillRect(column, _GROUND)
+        height = max(1, round(size * step / BAR_STEPS))
+        column.setTop(size - height)
+        painter.fillRect(column, _BARS[index % len(_BARS)])
+    painter.end()
+    return picture

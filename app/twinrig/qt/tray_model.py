@@ -10,11 +10,13 @@ from typing import Any
 
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.quantities import number
-from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, ServerState
 from twinrig.domain.supervision import is_silent
 from twinrig.domain.wording import STATE_WORDS
 from twinrig.messages import N_, Message, message
+from twinrig.services.verdict_words import Verdict
 
+BAR_STEPS = 5
 TOOLTIP_LIMIT = 127
 """Windows cuts longer tool tips."""
 
@@ -72,11 +74,16 @@ class ProfileChoice:
 
 @dataclass(frozen=True)
 class TrayModel:
-    """Everything the renderer needs; equal models need no redraw."""
+    """Everything the renderer needs; equal models need no redraw.
+
+    ``bars`` are the loads of the first two cards in steps of 0 to ``BAR_STEPS``, None = not
+    available; empty while no server answers.
+    """
 
     icon: TrayIcon
     tooltip: str
     menu: tuple[MenuEntry, ...]
+    bars: tuple[int | None, ...] = ()
 
 
 def tray_model(
@@ -85,21 +92,35 @@ def tray_model(
     current: str,
     meter_shown: bool,
     translate: Translate,
+    judged: Verdict | None = None,
 ) -> TrayModel:
     """Model for the present moment; ``current`` is the profile that Start would start."""
     return TrayModel(
-        tray_icon(snapshot),
+        tray_icon(snapshot, judged),
         tooltip(snapshot, translate),
         menu(snapshot, profiles, current, meter_shown),
+        load_bars(snapshot),
     )
 
 
-def tray_icon(snapshot: Snapshot | None) -> TrayIcon:
-    """Icon of the state; a supervisor that fell silent is a warning."""
+def load_bars(snapshot: Snapshot | None) -> tuple[int | None, ...]:
+    """Few steps, so that the icon is drawn anew only when the load really changes."""
+    record = snapshot.server if snapshot else None
+    if snapshot is None or record is None or record.state not in ANSWERING_STATES:
+        return ()
+    fresh = {s.uuid: s.utilisation_percent for s in snapshot.samples if not s.stale}
+    loads = [fresh.get(info.uuid) for info in snapshot.gpus[:2]]
+    return tuple(None if load is None else round(load / 100 * BAR_STEPS) for load in loads)
+
+
+def tray_icon(snapshot: Snapshot | None, judged: Verdict | None = None) -> TrayIcon:
+    """Icon of the state; a silent supervisor and a verdict of failure are warnings."""
     record = snapshot.server if snapshot else None
     if snapshot is None or record is None:
         return TrayIcon.STOPPED
     if is_silent(record, snapshot.taken_at_s):
+        return TrayIcon.WARNING
+    if record.state is ServerState.READY and judged is not None and judged.kind == "fail":
         return TrayIcon.WARNING
     return _ICONS[record.state]
 

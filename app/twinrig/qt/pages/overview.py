@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -30,7 +29,6 @@ from twinrig.qt.widgets.server_figures import ServerFigures
 from twinrig.qt.widgets.verdict_line import VerdictLine
 from twinrig.services.history import Event
 from twinrig.services.journal import JournalEntry
-from twinrig.services.verdict import KEPT, verdict
 
 PROGRESS_STEPS = 1000
 ENERGY_EVERY_S = 15.0
@@ -46,7 +44,7 @@ class OverviewPage(Page):
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
-        self._recent: deque[Snapshot] = deque(maxlen=KEPT)
+        self._newest: Snapshot | None = None
         self._cards: list[GpuCard] = []
         self._last_known = LastKnown()
         self._energy: tuple[float, float | None, float] = (-ENERGY_EVERY_S, None, 0.0)
@@ -113,7 +111,7 @@ class OverviewPage(Page):
     # -- data ----------------------------------------------------------------------------------
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._recent.append(snapshot)
+        self._newest = snapshot
         self._last_known.take(snapshot)
         self._fit_cards(snapshot)
         self.graphs.take(snapshot)
@@ -134,7 +132,7 @@ class OverviewPage(Page):
             self._card_row.addWidget(card, 1)
 
     def _render(self) -> None:
-        newest = self._recent[-1] if self._recent else None
+        newest = self._newest
         record = newest.server if newest else None
         state = state_view(record, newest.taken_at_s if newest else 0.0)
         if newest is None:
@@ -146,7 +144,7 @@ class OverviewPage(Page):
         self._detail.setVisible(state.detail is not None)
         self._progress.setVisible(state.progress is not None)
         self._progress.setValue(round((state.progress or 0.0) * PROGRESS_STEPS))
-        self.verdict.show_verdict(verdict(self._recent))
+        self.verdict.show_verdict(self.context.live.verdict)
         self._render_cards(newest)
         self._render_figures(newest)
         self._endpoint.show_endpoint(endpoint_view(record), record)
@@ -183,7 +181,7 @@ class OverviewPage(Page):
         self._button.setEnabled(not self._actions.busy and state is not ServerState.STOPPING)
 
     def _act(self) -> None:
-        record = self._recent[-1].server if self._recent else None
+        record = self._newest.server if self._newest is not None else None
         if record is not None and record.state in ACTIVE_STATES:
             self._actions.stop(record.profile_id)
         else:

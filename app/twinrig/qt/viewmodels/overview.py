@@ -12,7 +12,7 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.quantities import NOT_AVAILABLE, duration, gib, number
 from twinrig.domain.server import ANSWERING_STATES, ServerState
 from twinrig.domain.supervision import ServerRecord, is_silent
-from twinrig.domain.wording import PHASE_WORDS, STATE_WORDS
+from twinrig.domain.wording import PHASE_WORDS, STATE_WORDS, limit_words
 from twinrig.messages import N_, Message, message
 
 STATE_KINDS: Mapping[ServerState, str] = MappingProxyType(
@@ -45,7 +45,10 @@ class StateView:
 
 @dataclass(frozen=True)
 class CardView:
-    """One graphics card. Fractions are 0 to 1; None is shown as "Not available", never as 0."""
+    """One graphics card. Fractions are 0 to 1; None is shown as "Not available", never as 0.
+
+    ``limits`` are marked words for what holds its clock back.
+    """
 
     uuid: str
     title: Message
@@ -58,6 +61,7 @@ class CardView:
     power_text: Message
     clock_text: Message
     stale: bool
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ def _card(info: GpuInfo, sample: GpuSample | None) -> CardView:
         power_text=_power(sample.power_w, sample.power_limit_w or info.power_limit_w),
         clock_text=_value(N_("{value} MHz"), sample.clock_sm_mhz),
         stale=sample.stale,
+        limits=limit_words(sample.throttle_reasons),
     )
 
 

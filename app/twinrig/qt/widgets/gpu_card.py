@@ -10,7 +10,7 @@ from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.viewmodels.overview import CardView
 from twinrig.qt.widgets.labels import Heading, ToneLabel, scaled_font
-from twinrig.qt.widgets.steady import SteadyLabel
+from twinrig.qt.widgets.steady import SteadyLabel, SteadyLine
 from twinrig.qt.widgets.surface import ShareBar, Surface
 
 _FACTS = (
@@ -40,6 +40,7 @@ class GpuCard(Surface):
         self._memory.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._memory_bar = ShareBar(theme, self)
         self._facts = {name: SteadyLabel("888 MHz", self) for name, _ in _FACTS}
+        self._limits = SteadyLine(self)
         self._stale = ToneLabel(theme, "warn", self)
         self._stale.setWordWrap(True)
         texts.bind(self._stale, QLabel.setText, N_("Last known values: the card does not answer."))
@@ -85,6 +86,11 @@ class GpuCard(Surface):
             grid.addWidget(self._quiet(title), 0, column)
             grid.addWidget(self._facts[name], 1, column)
             grid.setColumnStretch(column, 1)
+        self._limit_title = self._quiet(N_("Limited by"))
+        self._limit_title.hide()
+        grid.addWidget(self._limit_title, 0, len(_FACTS))
+        grid.addWidget(self._limits, 1, len(_FACTS))
+        grid.setColumnStretch(len(_FACTS), 1)
         return grid
 
     def _quiet(self, text: str) -> ToneLabel:
@@ -112,6 +118,9 @@ class GpuCard(Surface):
         for name, label in self._facts.items():
             label.setText(self._tr(getattr(view, name)))
         self._stale.setVisible(view.stale)
+        limits = ", ".join(self._texts.tr(word) for word in view.limits)
+        self._limits.setText(limits)
+        self._limit_title.setVisible(bool(limits))
         name = f"{self._tr(view.title)} {view.name}"
         if name != self.accessibleName():
             self.setAccessibleName(name)
