@@ -66,6 +66,12 @@ class FakeEngine:
     def parse_metrics(self, text: str) -> EngineMetrics:
         return EngineMetrics()
 
+    def adoption_reads(self, command: object) -> None:
+        return None
+
+    def adopt(self, command: object, files: object) -> None:
+        return None
+
     def log_meter(self) -> None:
         return None
 

@@ -13,6 +13,7 @@ from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.domain.server import Phase
+from twinrig.engines.adopting import Adopted, ForeignCommand
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,14 @@ class Engine(Protocol):
 
     def parse_metrics(self, text: str) -> EngineMetrics:
         """Body of the metrics endpoint; unknown or damaged lines are skipped."""
+        ...
+
+    def adoption_reads(self, command: ForeignCommand) -> tuple[str, ...] | None:
+        """Files to read before ``adopt``; None when the command is of another program."""
+        ...
+
+    def adopt(self, command: ForeignCommand, files: Mapping[str, str | None]) -> Adopted | None:
+        """A foreign command in the words of a profile; None when it is of another program."""
         ...
 
     def log_meter(self) -> LogMeter | None:

@@ -19,6 +19,7 @@ from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, PROFILE_ID, EnvEntry, Profile
 from twinrig.domain.server import Phase
 from twinrig.engines import prometheus
+from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.option_table import parse_options
 from twinrig.messages import N_, Message, message
@@ -134,6 +135,14 @@ class DemoEngine:
         if size:
             counters["kv_cache_size_tokens"] = size[-1]
         return EngineMetrics.from_counters(counters)
+
+    def adoption_reads(self, command: ForeignCommand) -> tuple[str, ...] | None:
+        """None: nobody else starts a demo server."""
+        return None
+
+    def adopt(self, command: ForeignCommand, files: Mapping[str, str | None]) -> Adopted | None:
+        """None: nobody else starts a demo server."""
+        return None
 
     def log_meter(self) -> LogMeter | None:
         """None: it has a metrics endpoint."""

@@ -18,8 +18,10 @@ from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines import tabbyapi_config as config
+from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.option_table import known_to, parse_options
+from twinrig.engines.tabbyapi_adoption import adopt, adoption_reads
 from twinrig.engines.tabbyapi_launch import (
     CONFIG_FILE,
     MODEL_FILE,
@@ -125,6 +127,14 @@ class TabbyApiEngine:
     def parse_metrics(self, text: str) -> EngineMetrics:
         """Nothing: tabbyAPI has no metrics endpoint; see ``log_meter``."""
         return EngineMetrics()
+
+    def adoption_reads(self, command: ForeignCommand) -> tuple[str, ...] | None:
+        """Files to read before ``adopt``; None when the command is of another program."""
+        return adoption_reads(command)
+
+    def adopt(self, command: ForeignCommand, files: Mapping[str, str | None]) -> Adopted | None:
+        """The same server as a profile."""
+        return adopt(command, files, self._table)
 
     def log_meter(self) -> LogMeter | None:
         """Adds up the line at the end of each request."""

@@ -11,8 +11,10 @@ from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
+from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.option_table import known_to, parse_options
+from twinrig.engines.vllm_adoption import adopt, adoption_reads
 from twinrig.engines.vllm_defaults import default_environment, default_settings
 from twinrig.engines.vllm_launch import launch_spec
 from twinrig.engines.vllm_log import vllm_phase_of
@@ -91,6 +93,14 @@ class VllmEngine:
     def parse_metrics(self, text: str) -> EngineMetrics:
         """Body of ``/metrics``; unknown or damaged lines are skipped."""
         return parse_vllm_metrics(text)
+
+    def adoption_reads(self, command: ForeignCommand) -> tuple[str, ...] | None:
+        """Files to read before ``adopt``; None when the command is of another program."""
+        return adoption_reads(command)
+
+    def adopt(self, command: ForeignCommand, files: Mapping[str, str | None]) -> Adopted | None:
+        """The same server as a profile."""
+        return adopt(command, files, self._table)
 
     def log_meter(self) -> LogMeter | None:
         """None: ``/metrics`` counts every engine step."""
