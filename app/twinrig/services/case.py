@@ -12,8 +12,10 @@ from pathlib import Path
 
 from twinrig.diagnosis.explain import Report
 from twinrig.diagnosis.normalise import LogDecoder
-from twinrig.domain.errors import TwinrigError
+from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.profile import Profile
+from twinrig.domain.server import ServerState
+from twinrig.messages import message
 from twinrig.services.journal import JournalEntry
 from twinrig.services.redaction import Redactor
 from twinrig.services.report import LOG_LINES, ReportParts, build_report
@@ -36,7 +38,10 @@ class Case:
 
 
 async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) -> Case:
-    """The case of a profile's own server. ``given`` facts win over what is found out."""
+    """The case of a profile's own server. ``given`` facts win over what is found out.
+
+    Raises UsageError when it has not written a log.
+    """
     facts: dict[str, str] = {}
     profile: Profile | None = None
     secrets: list[str] = []
@@ -47,19 +52,26 @@ async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) 
     else:
         facts.update(profile_facts(profile, on_wsl=bench.on_wsl))
         secrets.extend(await _secret(bench, profile))
+    path = bench.layout.log(profile_id)
+    if not path.exists():
+        raise UsageError(
+            message("The server of {profile} has not written a log yet.", profile=profile_id),
+            message("Start it, or name a log file."),
+        )
     status = await bench.controller.status(profile_id)
     state = ""
     if status.record is not None:
         record = status.record
         state = f"{record.engine_id}: {record.state.value}, last exit: {record.last_exit or '-'}"
+        if record.state is ServerState.STOPPED:
+            facts["stop_requested"] = "true"
         if record.last_exit:
             facts["exit"] = record.last_exit
         if record.started_at_s is not None and not bench.demo:
             age = max(0.0, bench.clock.now() - record.started_at_s)
             facts["dmesg"] = await kernel_log(bench.host, age)
     changes = bench.journal.entries()
-    path = str(bench.layout.log(profile_id))
-    return Case(path, {**facts, **given}, profile, changes, state, secrets)
+    return Case(str(path), {**facts, **given}, profile, changes, state, secrets)
 
 
 async def _secret(bench: Workbench, profile: Profile) -> list[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from twinrig.cli.main import main
+from twinrig.composition.targets import open_workbench
+from twinrig.hosts.paths import find_paths
 from twinrig.services.workbench import Workbench
 
 PORT = "OSError: [Errno 98] Address already in use"
@@ -116,3 +118,31 @@ def test_report_is_shown_or_written(log: Path, capsys: pytest.CaptureFixture[str
     target = log.with_name("report.txt")
     assert run(str(log), "--report", str(target)) == 1
     assert "port-in-use" in target.read_text() and "taro" not in target.read_text()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_log_of_the_own_server(
+    twinrig_home: Path, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    environ = {"TWINRIG_HOME": str(twinrig_home), "PATH": "/usr/bin:/bin"}
+    paths = find_paths(environ)
+
+    def call(*words: str) -> tuple[int, str]:
+        code = main(
+            ["--target", "demo", *words],
+            lambda target: open_workbench(target, paths, environ),
+            environ=environ,
+        )
+        return code, capsys.readouterr().out
+
+    words = ("diagnose", "--profile", "rig") if named else ("diagnose",)
+    call("profiles", "new", "Rig")
+    code, told = call(*words)
+    assert code == 2 and "has not written a log yet" in told
+    log = open_workbench("demo", paths, environ).layout.log("rig")
+    log.parent.mkdir(parents=True)
+    log.write_text(f"{PORT}\n/home/taro/x")
+    code, told = call(*words)
+    assert code == 1 and "port-in-use" in told
+    code, told = call(*words, "--report")
+    assert code == 1 and "## Settings" in told and 'id: "rig"' in told and "taro" not in told
