@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from twinrig.domain.gpu import GpuInfo, GpuSample
-from twinrig.domain.metrics import Snapshot, Throughput
+from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
 from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
 from twinrig.domain.server import Phase, ServerState
 from twinrig.domain.supervision import PhaseTime, ServerRecord
@@ -92,6 +92,7 @@ def snapshot(
         "gpus": tuple(gpu(i) for i in range(len(loads))),
         "samples": tuple(sample(i, load, taken_at_s) for i, load in enumerate(loads)),
         "server": server,
+        "setup": ServerSetup(2, 1, 8) if server is not None else None,
         "throughput": Throughput(tps, None if tps is None else 0.0, running, 0, 0.2),
     }
     values.update(changes)

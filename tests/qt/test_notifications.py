@@ -11,6 +11,7 @@ from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.messages import message
 from twinrig.qt.notifications import Notices
+from twinrig.services.verdict_words import Verdict
 
 
 class Watch:
@@ -85,3 +86,20 @@ def test_recovering_and_stopping_are_quiet(notices: Notices) -> None:
     assert notices.take(READY) is None
     assert notices.take(STOPPED) is None
     assert notices.take(replace(STOPPED, server=None)) is None
+
+
+def test_an_alarm_is_told_once_and_never_beside_news(notices: Notices) -> None:
+    stuck = Verdict("stuck", message("Stuck: no token for 30 s."), "fail")
+    notices.take(LOADING)
+    ready = notices.take(READY, stuck)
+    assert ready is not None and ready.kind == "ready"
+    told = [notices.take(replace(READY, taken_at_s=READY.taken_at_s + n), stuck) for n in range(99)]
+    kinds = [notice.kind for notice in told if notice is not None]
+    assert kinds in ([], ["stuck"]) and len(kinds) <= 1
+
+
+def test_a_stuck_server_is_told_with_its_sentence(notices: Notices) -> None:
+    stuck = Verdict("stuck", message("Stuck: no token for 30 s."), "fail")
+    notice = notices.take(READY, stuck)
+    assert notice is not None and str(notice.text) == "Stuck: no token for 30 s."
+    assert notices.take(replace(READY, taken_at_s=READY.taken_at_s + 1), stuck) is None

@@ -10,7 +10,9 @@ from qt.panel_rig import NOW_S, loading_record, record, sample, snapshot
 from twinrig import assets
 from twinrig.domain.metrics import Throughput
 from twinrig.domain.server import ServerState
-from twinrig.messages import Translator
+from twinrig.messages import Translator, message
+from twinrig.qt.icons import Icons
+from twinrig.qt.tray import tray_picture
 from twinrig.qt.tray_model import (
     TOOLTIP_LIMIT,
     MenuEntry,
@@ -21,6 +23,7 @@ from twinrig.qt.tray_model import (
     tray_icon,
     tray_model,
 )
+from twinrig.services.verdict_words import Verdict
 
 TR = Translator("en").text
 TWO = [ProfileChoice("qwen", "Qwen 27B"), ProfileChoice("gemma", "Gemma & co")]
@@ -147,3 +150,53 @@ def test_equal_pictures_give_equal_models() -> None:
     assert one == tray_model(snapshot(record()), TWO, "qwen", False, TR)
     faster = replace(snapshot(record()), throughput=Throughput(99.0, 0.0, 1, 0, 0.1))
     assert one != tray_model(faster, TWO, "qwen", False, TR)
+
+
+# -- the small bars and the verdict ------------------------------------------------------------
+
+
+def model_of(picture, judged=None):
+    return tray_model(picture, [], "", False, Translator("en").text, judged)
+
+
+@pytest.mark.parametrize(
+    ("loads", "bars"),
+    [((0, 0), (0, 0)), ((9, 11), (0, 1)), ((63, 100), (3, 5)), ((None, 50), (None, 2))],
+)
+def test_loads_are_told_in_few_steps_and_unknown_is_not_zero(loads, bars) -> None:
+    assert model_of(snapshot(record(), loads)).bars == bars
+
+
+def test_small_changes_need_no_new_icon() -> None:
+    icons = {
+        (model_of(s).icon, model_of(s).bars)
+        for s in (snapshot(record(), (n, 72 + n % 3)) for n in range(61, 69))
+    }
+    assert len(icons) == 1
+
+
+def test_there_are_no_bars_without_an_answering_server() -> None:
+    assert model_of(None).bars == () and model_of(snapshot(None)).bars == ()
+    assert model_of(snapshot(record(ServerState.LOADING))).bars == ()
+
+
+def test_a_failing_verdict_is_a_warning_in_the_tray() -> None:
+    stuck = Verdict("stuck", message("Stuck."), "fail")
+    assert model_of(snapshot(record()), stuck).icon is TrayIcon.WARNING
+    layer = Verdict("layer-split", message("One card at a time."), "warn")
+    assert model_of(snapshot(record()), layer).icon is TrayIcon.READY
+    assert model_of(snapshot(record(ServerState.FAILED)), stuck).icon is TrayIcon.FAILED
+
+
+def test_pictures_differ_by_state_and_by_load(qapp) -> None:
+    icons = Icons()
+
+    def pixels(name: str, bars: tuple) -> bytes:
+        return bytes(tray_picture(icons, name, bars).pixmap(16, 16).toImage().constBits())
+
+    seen = {
+        pixels(name, bars)
+        for name in ("ready", "warning")
+        for bars in ((), (0, 0), (5, 0), (0, 5), (None, 0))
+    }
+    assert len(seen) == 10

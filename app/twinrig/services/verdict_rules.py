@@ -298,7 +298,10 @@ def _together(now: Situation) -> Verdict | None:
         return None  # more than a layer split can do with one request: explain nothing
     single = now.running is None or now.running <= 1
     if split == "unknown" and single and total < TOGETHER_SUM_PERCENT:
-        return None
+        text = message(
+            "Both cards work ({loads}). Cannot tell whether together or in turns.", loads=loads
+        )
+        return Verdict("unclear", text, "muted", evidence, sure=False)
     text = message("Both cards work together ({loads}).", loads=loads)
     if len(now.cards) > 2:
         text = message("All cards work together ({loads}).", loads=loads)

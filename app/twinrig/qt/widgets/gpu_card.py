@@ -41,6 +41,7 @@ class GpuCard(Surface):
         self._memory_bar = ShareBar(theme, self)
         self._facts = {name: SteadyLabel("888 MHz", self) for name, _ in _FACTS}
         self._limits = SteadyLine(self)
+        self._limits.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._stale = ToneLabel(theme, "warn", self)
         self._stale.setWordWrap(True)
         texts.bind(self._stale, QLabel.setText, N_("Last known values: the card does not answer."))
@@ -82,6 +83,7 @@ class GpuCard(Surface):
         grid = QGridLayout()
         grid.setContentsMargins(0, 4, 0, 0)
         grid.setVerticalSpacing(0)
+        grid.setHorizontalSpacing(14)
         for column, (name, title) in enumerate(_FACTS):
             grid.addWidget(self._quiet(title), 0, column)
             grid.addWidget(self._facts[name], 1, column)
