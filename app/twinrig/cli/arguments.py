@@ -8,6 +8,7 @@ from collections.abc import Callable
 from twinrig import __version__
 from twinrig.cli.estimate_arguments import add_estimate
 from twinrig.messages import LANGUAGES, N_, Translator
+from twinrig.services.recipes import NAMES as RECIPES
 
 TARGETS = ("auto", "local", "wsl", "demo")
 Adder = Callable[[argparse.ArgumentParser, Translator], None]
@@ -246,6 +247,9 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
         action(name, help_text).add_argument("profile", metavar="ID")
     new = action("new", N_("make a profile from what this machine has"))
     new.add_argument("name", metavar="NAME")
+    new.add_argument(
+        "--recipe", choices=RECIPES, help=text(N_("settings that others with two cards found good"))
+    )
     _draft_options(new, tr)
     new.add_argument(
         "--set",
@@ -255,6 +259,9 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
         default=[],
         help=text(N_("change a setting of the new profile; may be repeated")),
     )
+    adopt = action("adopt", N_("take over a server that a systemd user unit or you start"))
+    adopt.add_argument("--pid", type=int, help=text(N_("look at this process instead of units")))
+    adopt.add_argument("--save", action="store_true", help=text(N_("keep what was found")))
     edit = action("edit", N_("change settings: edit ID set KEY=VALUE ..."))
     edit.add_argument("profile", metavar="ID")
     edit.add_argument("set", choices=("set",))

@@ -47,7 +47,7 @@ async def draft_profile(
 
     Raises UsageError naming what is missing and how to give it.
     """
-    engine_id = engine_id or default_engine(bench)
+    engine_id = engine_id or await _installed_engine(bench)
     environment = await _absolute(bench, environment)
     model_path = await _absolute(bench, model_path)
     found = await bench.installs.find(engine_id, environment or "")
@@ -122,6 +122,14 @@ def default_engine(bench: Workbench) -> str:
     """The demo engine on the demo rig, else the first real one."""
     fitting = (e.id for e in bench.engines.values() if e.simulated == bench.demo)
     return next(fitting, next(iter(bench.engines)))
+
+
+async def _installed_engine(bench: Workbench) -> str:
+    """The first fitting engine that this machine has, else the first fitting one."""
+    for engine in bench.engines.values():
+        if engine.simulated == bench.demo and await bench.installs.find(engine.id):
+            return engine.id
+    return default_engine(bench)
 
 
 async def choose_model(terminal: Terminal, bench: Workbench) -> ModelFolder:

@@ -1,4 +1,5 @@
-"""``twinrig profiles``: list, show, new, edit, import, export, delete, restore, key."""
+"""``twinrig profiles``: list, show, new, edit, adopt, import, export, delete,
+restore, key."""
 
 from __future__ import annotations
 
@@ -7,12 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from twinrig import assets
+from twinrig.cli.adopt import adopt
 from twinrig.cli.assignments import assign, assigned_path
 from twinrig.cli.drafting import draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
 from twinrig.domain.errors import HostError, ProfileError, UsageError
+from twinrig.domain.profile import Profile
 from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile
+from twinrig.services.recipes import apply_recipe, load_recipes
 from twinrig.services.workbench import Workbench
 
 Action = Callable[[Session, Workbench], Awaitable[int]]
@@ -53,14 +58,16 @@ async def _show(session: Session, bench: Workbench) -> int:
 
 async def _new(session: Session, bench: Workbench) -> int:
     args, terminal = session.args, session.terminal
+    recipe = _recipe(args.recipe) if args.recipe else None
     draft = await draft_profile(
         terminal,
         bench,
         name=args.name,
-        engine_id=args.engine,
+        engine_id=recipe.engine.id if recipe else args.engine,
         environment=args.environment,
         model_path=args.model,
     )
+    draft = apply_recipe(recipe, draft) if recipe else draft
     draft = assign(draft, args.assignments, bench.engines.get(draft.engine.id))
     bench.profiles.save(draft)
     terminal.data(draft)
@@ -73,6 +80,10 @@ async def _new(session: Session, bench: Workbench) -> int:
         )
     )
     return FINE
+
+
+def _recipe(name: str) -> Profile:
+    return next(r for r in load_recipes(assets.read_text) if r.id == name)
 
 
 async def _edit(session: Session, bench: Workbench) -> int:
@@ -186,6 +197,7 @@ ACTIONS: Mapping[str, Action] = {
     "list": _list,
     "show": _show,
     "new": _new,
+    "adopt": adopt,
     "edit": _edit,
     "import": _import,
     "export": _export,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from twinrig.domain.install import EngineInstall
-from twinrig.domain.profile import EngineRef, ModelRef, Profile
+from twinrig.domain.profile import Profile
 from twinrig.services.profile_codec import parse_profile
 
 NAMES = ("exl3-two-cards-wsl", "awq-two-cards-wsl")
@@ -18,21 +17,6 @@ def load_recipes(read_text: Callable[[str], str]) -> tuple[Profile, ...]:
     return tuple(parse_profile(read_text(f"profiles/{name}.yaml"), name) for name in NAMES)
 
 
-def from_recipe(
-    recipe: Profile,
-    *,
-    id: str,
-    name: str,
-    target: str,
-    model_path: str,
-    install: EngineInstall | None = None,
-) -> Profile:
-    """An unsaved profile made of a recipe; settings and environment are exactly the recipe's."""
-    engine = EngineRef(
-        recipe.engine.id,
-        install.environment if install else "",
-        install.version if install else "",
-    )
-    return replace(
-        recipe, id=id, name=name, target=target, engine=engine, model=ModelRef(model_path)
-    )
+def apply_recipe(recipe: Profile, draft: Profile) -> Profile:
+    """``draft`` with exactly the recipe's settings and environment; the rest stays its own."""
+    return replace(draft, settings=recipe.settings, env=recipe.env, extra=recipe.extra)

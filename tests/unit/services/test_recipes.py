@@ -12,11 +12,11 @@ import pytest
 from twinrig import assets
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.profile import Profile
+from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
 from twinrig.engines.base import RenderContext
 from twinrig.engines.registry import load_engines
 from twinrig.services.profile_rules import profile_faults
-from twinrig.services.recipes import NAMES, from_recipe, load_recipes
+from twinrig.services.recipes import NAMES, apply_recipe, load_recipes
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 ENGINES = load_engines(assets.read_text)
@@ -34,20 +34,29 @@ def recipe(name: str) -> Profile:
     return dict(zip(NAMES, load_recipes(assets.read_text), strict=True))[name]
 
 
+def draft(name: str, install: EngineInstall, id: str, model: str) -> Profile:
+    """What a new profile of this engine would be, with the recipe applied."""
+    engine = ENGINES[install.engine_id]
+    own = engine.defaults(gpu_count=2, on_wsl=True, version=install.version)
+    empty = Profile(
+        id=id,
+        name=id,
+        target="local",
+        engine=EngineRef(engine.id, install.environment, install.version),
+        model=ModelRef(f"/home/you/models/{model}"),
+        network=Network(port=engine.default_port),
+        settings={**own, "unwanted": 1},
+    )
+    return apply_recipe(recipe(name), empty)
+
+
 def rendered(profile: Profile, install: EngineInstall, **files: str | None) -> LaunchSpec:
     context = RenderContext(install, "/home/you/run", on_wsl=True, files=files)
     return ENGINES[profile.engine.id].render(profile, context)[0]
 
 
 def tabby_spec(config: str | None = None, version: str = TABBY.version) -> LaunchSpec:
-    profile = from_recipe(
-        recipe("exl3-two-cards-wsl"),
-        id="coder",
-        name="Coder",
-        target="local",
-        model_path="/home/you/models/Qwopus3.6-27B-Coder-exl3-4.15bpw",
-        install=TABBY,
-    )
+    profile = draft("exl3-two-cards-wsl", TABBY, "coder", "Qwopus3.6-27B-Coder-exl3-4.15bpw")
     install = replace(TABBY, version=version)
     return rendered(profile, install, **{"/home/you/tabbyAPI/config.yml": config})
 
@@ -90,14 +99,7 @@ def test_the_exl3_recipe_renders_the_first_report(version: str) -> None:
 
 
 def test_the_awq_recipe_renders_the_second_report() -> None:
-    profile = from_recipe(
-        recipe("awq-two-cards-wsl"),
-        id="awq",
-        name="AWQ",
-        target="local",
-        model_path="/home/you/models/Big-AWQ",
-        install=VLLM,
-    )
+    profile = draft("awq-two-cards-wsl", VLLM, "awq", "Big-AWQ")
     spec = rendered(profile, VLLM)
     assert spec.argv == (
         "/home/you/vllm/bin/vllm", "serve", "--config", "/home/you/run/vllm-awq.yaml",
