@@ -64,6 +64,7 @@ class NvmlProbe:
         self._driver = DriverInfo(None, None)
         self._open = False
         self._saw_loss = False
+        self._memory_v2 = True
         self._failures = 0
         self._retry_at_s = 0.0
         self._start()
@@ -135,7 +136,7 @@ class NvmlProbe:
 
     def _info(self, index: int, handle: Any) -> GpuInfo:
         nvml = self._nvml
-        memory = self._try(nvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self._memory(handle)
         return GpuInfo(
             index=index,
             uuid=_text(self._try(nvml.nvmlDeviceGetUUID, handle)) or f"index-{index}",
@@ -146,6 +147,21 @@ class NvmlProbe:
             pcie_width_max=_number(self._ask("nvmlDeviceGetMaxPcieLinkWidth", handle)),
             power_limit_w=_watts(self._ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
         )
+
+    def _memory(self, handle: Any) -> Any:
+        """Version 2 counts as nvidia-smi does; version 1 adds the driver's reserve to "used".
+
+        On two H200 that was 615 MiB a card in use while nvidia-smi said 0 MiB (driver 580).
+        """
+        function = self._nvml.nvmlDeviceGetMemoryInfo
+        version = getattr(self._nvml, "nvmlMemory_v2", None)
+        if version is not None and self._memory_v2:
+            memory = self._try(function, handle, version)
+            if memory is not None or self._saw_loss:
+                return memory
+        memory = self._try(function, handle)
+        self._memory_v2 = self._memory_v2 and memory is None
+        return memory
 
     def _cuda_version(self) -> tuple[int, int] | None:
         for name in ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"):
@@ -169,7 +185,7 @@ class NvmlProbe:
 
     def _read(self, card: _Card) -> GpuSample:
         nvml, handle = self._nvml, card.handle
-        memory = self._try(nvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self._memory(handle)
         utilisation = self._try(nvml.nvmlDeviceGetUtilizationRates, handle)
         limit_w = _watts(self._ask("nvmlDeviceGetEnforcedPowerLimit", handle))
         return GpuSample(

@@ -43,6 +43,9 @@ class Handle:
         self.session = session
 
 
+RESERVE = 615 * 1024 * 1024
+
+
 class FakeNvml:
     """Shape of the pynvml module. ``answers`` overrides a function: a value, or an exception."""
 
@@ -55,6 +58,7 @@ class FakeNvml:
         self.open = 0
         self.init_error: Exception | None = None
         self.missing: set[str] = set()
+        self.old_driver = False
 
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__.get("missing", ()) or not hasattr(real, name):
@@ -97,7 +101,16 @@ class FakeNvml:
             return self.cards
         if answer is None:
             raise NOT_SUPPORTED
+        if name == "nvmlDeviceGetMemoryInfo" and len(args) > 1 and name not in self.answers:
+            return self._memory_v2(index, answer)
         return answer(index) if callable(answer) else answer
+
+    def _memory_v2(self, index: int, answer: Any) -> Struct:
+        """As the driver does: version 2 leaves the driver's reserve out of "used"."""
+        if self.old_driver:
+            raise real.NVMLError(real.NVML_ERROR_FUNCTION_NOT_FOUND)
+        memory = answer(index)
+        return Struct(total=memory.total, reserved=RESERVE, used=memory.used - RESERVE)
 
 
 DEFAULTS: dict[str, Any] = {
@@ -158,7 +171,7 @@ def test_a_full_sample(nvml, clock) -> None:
     assert sample.uuid == "GPU-0001"
     assert sample.taken_at_s == 100.0
     assert sample.utilisation_percent == 67
-    assert sample.memory_used_bytes == 1 * GIB
+    assert sample.memory_used_bytes == 1 * GIB - RESERVE
     assert sample.memory_total_bytes == 12 * GIB
     assert sample.power_w == pytest.approx(151.234)
     assert sample.power_limit_w == 250.0
@@ -458,3 +471,18 @@ def test_the_real_library_exists_and_speaks_of_a_missing_driver_or_works() -> No
     else:
         assert probe.devices()
         probe.close()
+
+
+def test_memory_in_use_is_what_nvidia_smi_says(nvml, clock) -> None:
+    sample = NvmlProbe(nvml, clock).sample()[0]
+    assert sample.memory_used_bytes == 2 * GIB - RESERVE
+    assert sample.memory_total_bytes == 12 * GIB
+
+
+def test_an_old_driver_is_asked_the_old_way_and_only_once_the_new(nvml, clock) -> None:
+    nvml.old_driver = True
+    probe = NvmlProbe(nvml, clock)
+    assert [s.memory_used_bytes for s in probe.sample()] == [2 * GIB, GIB]
+    before = nvml.calls.count("nvmlDeviceGetMemoryInfo")
+    probe.sample()
+    assert nvml.calls.count("nvmlDeviceGetMemoryInfo") - before == 2
