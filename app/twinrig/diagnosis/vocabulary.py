@@ -34,7 +34,12 @@ class Vocabulary:
             self._learn(new)
         keys = {key for word in words & self._telling.keys() for key in self._telling[word]}
         keys |= self._always
-        return sorted(text for key in keys for text in self._by_key[key] if text in joined)
+        return sorted(
+            text
+            for key in keys
+            for text in self._by_key[key]
+            if (text == key and key not in self._always) or text in joined
+        )
 
     def _learn(self, new: set[str]) -> None:
         if len(self._known) + len(new) > MAX_WORDS:
