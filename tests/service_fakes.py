@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinrig.domain.errors import ConflictError, FieldError, HostError
 from twinrig.domain.install import InstallLayout
-from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, OptionGroup, OptionKind
 from twinrig.domain.ports import CommandResult, FolderEntry, HttpResponse
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Profile
@@ -53,6 +53,9 @@ class FakeEngine:
         if profile.settings.get("eager") is True and profile.settings.get("share") == 1.0:
             return (FieldError("settings.share", message("must be below 1 with eager")),)
         return ()
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        return ServerSetup.from_sizes(profile.settings)
 
     def reads(self, profile: Profile, install: object) -> tuple[str, ...]:
         return ()

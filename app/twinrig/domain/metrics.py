@@ -92,6 +92,20 @@ class ServerSetup:
     pipeline_parallel_size: int | None = None
     max_num_seqs: int | None = None
 
+    @classmethod
+    def from_sizes(cls, settings: Mapping[str, object]) -> ServerSetup:
+        """From settings that carry these very names; what they leave out is the default of 1."""
+
+        def size(name: str, default: int | None) -> int | None:
+            value = settings.get(name, default)
+            return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+        return cls(
+            size("tensor_parallel_size", 1),
+            size("pipeline_parallel_size", 1),
+            size("max_num_seqs", None),
+        )
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -9,7 +9,7 @@ from typing import Protocol
 from twinrig.domain.errors import FieldError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.domain.server import Phase
@@ -100,6 +100,10 @@ class Engine(Protocol):
 
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile's settings at once, cross-field rules included."""
+        ...
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        """How the profile splits the model, in words that hold for every engine."""
         ...
 
     def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
-from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, PROFILE_ID, EnvEntry, Profile
 from twinrig.domain.server import Phase
@@ -82,6 +82,10 @@ class DemoEngine:
             *_network_faults(profile),
             *_other_faults(profile),
         )
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        """Its settings carry these very names."""
+        return ServerSetup.from_sizes(profile.settings)
 
     def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
         """Nothing: its file is written anew for each start."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines import tabbyapi_config as config
@@ -95,6 +95,18 @@ class TabbyApiEngine:
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile at once, cross-field rules included."""
         return validate_profile(profile, self._table)
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        """Without tensor parallel nobody knows before the load over how many cards it spreads."""
+        split = profile.settings.get("gpu_split")
+        cards = max(2, len(split)) if isinstance(split, tuple) else 2
+        slots = profile.settings.get("max_batch_size")
+        together = profile.settings.get("tensor_parallel") is True
+        return ServerSetup(
+            tensor_parallel_size=cards if together else 1,
+            pipeline_parallel_size=1 if together else None,
+            max_num_seqs=slots if isinstance(slots, int) and not isinstance(slots, bool) else None,
+        )
 
     def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
         """Its configuration and keys, its schema, and what the model's folder overrules."""

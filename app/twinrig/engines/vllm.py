@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines.adopting import Adopted, ForeignCommand
@@ -56,6 +56,10 @@ class VllmEngine:
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile at once, cross-field rules included."""
         return validate_profile(profile, self._table)
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        """Its settings carry these very names."""
+        return ServerSetup.from_sizes(profile.settings)
 
     def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:
         """Nothing: its file is written anew for each start."""

@@ -110,7 +110,9 @@ class Monitor:
         run = _run_of(record)
         if self._setup[0] != run:
             try:
-                self._setup = (run, setup_of(self._load_profile(record.profile_id)))
+                profile = self._load_profile(record.profile_id)
+                engine = self._engines.get(record.engine_id)
+                self._setup = (run, engine.setup(profile) if engine else None)
             except TwinrigError as error:
                 _log.debug("the profile of the running server cannot be read: %s", error)
                 self._setup = (run, None)
@@ -138,20 +140,6 @@ class Monitor:
         return self._meter.update(
             engine.parse_metrics(text), self._clock.monotonic(), probe=probe, run=_run_of(record)
         )
-
-
-def setup_of(profile: Profile) -> ServerSetup:
-    """How a profile splits the model; what it leaves out is the engines' default of 1."""
-
-    def size(name: str, default: int | None) -> int | None:
-        value = profile.settings.get(name, default)
-        return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-    return ServerSetup(
-        size("tensor_parallel_size", 1),
-        size("pipeline_parallel_size", 1),
-        size("max_num_seqs", None),
-    )
 
 
 def _run_of(record: ServerRecord) -> str:

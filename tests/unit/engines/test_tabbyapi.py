@@ -12,6 +12,7 @@ from twinrig import assets
 from twinrig.domain.errors import ProfileError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.metrics import ServerSetup
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Network, Profile
 from twinrig.engines.base import RenderContext
 from twinrig.engines.tabbyapi import TabbyApiEngine
@@ -308,6 +309,19 @@ def test_values_have_the_types_of_the_schema(tabby: TabbyApiEngine) -> None:
     assert model["dummy_model_names"] == ["1", "no"] and model["future"] == ["a", "b"]
     assert config(spec)["sampling"] == {"override_preset": "twinrig-coder"}
     assert spec.files[1].path == f"{HOME}/sampler_overrides/twinrig-coder.yml"
+
+
+@pytest.mark.parametrize(
+    ("settings", "setup"),
+    [
+        ({"tensor_parallel": True, "max_batch_size": 8}, ServerSetup(2, 1, 8)),
+        ({"tensor_parallel": True, "gpu_split": ("1", "1", "1")}, ServerSetup(3, 1, None)),
+        ({"tensor_parallel": True, "gpu_split": ()}, ServerSetup(2, 1, None)),
+        ({}, ServerSetup(1, None, None)),
+    ],
+)
+def test_how_the_model_is_split(tabby: TabbyApiEngine, settings: dict, setup: ServerSetup) -> None:
+    assert tabby.setup(replace(BASE, settings=settings)) == setup
 
 
 def test_how_it_is_asked(tabby: TabbyApiEngine) -> None:

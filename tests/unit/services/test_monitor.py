@@ -18,7 +18,7 @@ from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import message
 from twinrig.services.gpu_sampler import GpuSampler
-from twinrig.services.monitor import Monitor, setup_of
+from twinrig.services.monitor import Monitor
 
 INFO = GpuInfo(0, "GPU-a", "Card", 12 << 30)
 URL = "http://127.0.0.1:8000/metrics"
@@ -94,6 +94,9 @@ class Http:
 
 class WordsEngine:
     """Metrics body: "GENERATION PROMPT"."""
+
+    def setup(self, profile: Profile) -> ServerSetup:
+        return ServerSetup.from_sizes(profile.settings)
 
     def parse_metrics(self, text: str) -> EngineMetrics:
         generation, prompt = text.split()
@@ -355,5 +358,25 @@ async def test_a_profile_that_cannot_be_read_leaves_the_setup_unknown(clock) -> 
 
 
 def test_what_a_profile_leaves_out_is_one_card() -> None:
-    assert setup_of(profile_of()) == ServerSetup(1, 1, None)
-    assert setup_of(profile_of(tensor_parallel_size="two", max_num_seqs=True)).max_num_seqs is None
+    assert ServerSetup.from_sizes({}) == ServerSetup(1, 1, None)
+    odd = ServerSetup.from_sizes({"tensor_parallel_size": "two", "max_num_seqs": True})
+    assert odd == ServerSetup(1, 1, None)
+
+
+async def test_work_told_at_the_end_of_requests_is_no_rate(clock) -> None:
+    """Counters that stand still and then jump would show as idle and as a spike."""
+    counters = [0.0, 0.0, 4000.0]
+    status = Status(record())
+    view = monitor(bodies(), status, clock)
+    seen = []
+    for count in counters:
+        told = EngineMetrics(
+            generation_tokens=count,
+            last_generation_tps=21.0 if count else None,
+            counted_at_end=True,
+        )
+        status.record = record(metrics_url="", log_counters=told.to_counters())
+        seen.append((await view.snapshot()).throughput)
+        await clock.sleep(1.0)
+    assert [speed.generation_tps for speed in seen] == [None, None, None]
+    assert [speed.last_reply_tps for speed in seen] == [None, None, 21.0]
