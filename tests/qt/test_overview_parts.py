@@ -105,6 +105,19 @@ def test_interval_figures_stay_until_the_next_and_end_with_the_run() -> None:
     assert last.first_token_s is None
 
 
+def test_the_last_reply_and_its_age_stand_in_for_a_speed() -> None:
+    last = LastKnown()
+    told = Throughput(last_reply_tps=24.1)
+    first = replace(picture((67, 70)), throughput=told)
+    later = replace(picture((1, 0), at_s=NOW_S + 190), throughput=told)
+    last.take(first)
+    last.take(later)
+    facts = [str(f) for f in figures_view(first, last, None, None).facts]
+    assert facts == ["Generating", "Last reply 24.1 T/s (just now)"]
+    facts = [str(f) for f in figures_view(later, last, None, None).facts]
+    assert facts == ["Last reply 24.1 T/s (3 min ago)"]
+
+
 def test_unknown_headroom_is_no_empty_bar(qtbot, context: PageContext) -> None:
     row = ServerFigures(context)
     qtbot.addWidget(row)

@@ -14,6 +14,8 @@ WINDOW_S = 12.0
 LANE_GB_S = (0.0, 0.25, 0.5, 0.985, 1.97, 3.94, 7.56)
 """Payload of one PCIe lane by generation (encoding subtracted)."""
 
+MUTE_WORKING_PERCENT = 25.0
+
 HOT_WORDS = frozenset(
     {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown"}
 )
@@ -58,7 +60,8 @@ class CardMeans:
 class Situation:
     """The stretch as a whole. Tokens are sums; ``seconds`` is what it covers.
 
-    ``running`` and ``waiting`` are the highest and the lowest number seen.
+    ``running`` and ``waiting`` are the highest and the lowest number seen. ``mute``: the engine
+    tells nothing before a request has ended; its rates read 0 here and mean nothing.
     """
 
     cards: tuple[CardMeans, ...]
@@ -70,12 +73,25 @@ class Situation:
     running: int | None
     waiting: int | None
     kv_cache_usage: float | None
+    mute: bool = False
 
 
 def is_busy(snapshot: Snapshot) -> bool:
-    """Whether the server works on a request, as far as it tells."""
+    """Whether the server works on a request, as far as it tells.
+
+    An engine that tells only of ended requests is judged by the cards.
+    """
     speed = snapshot.throughput
+    if is_mute(snapshot) and speed.last_reply_tps is not None:
+        loads = [s.utilisation_percent or 0 for s in snapshot.samples if not s.stale]
+        return max(loads, default=0) >= MUTE_WORKING_PERCENT
     return bool(speed.generation_tps) or bool(speed.prompt_tps) or bool(speed.requests_running)
+
+
+def is_mute(snapshot: Snapshot) -> bool:
+    """Whether the server tells nothing of what it does at this moment."""
+    speed = snapshot.throughput
+    return speed.generation_tps is None and speed.requests_running is None
 
 
 def within(recent: Sequence[Snapshot], seconds: float) -> list[Snapshot]:
@@ -113,6 +129,7 @@ def situation(stretch: Sequence[Snapshot]) -> Situation:
         running=max(running, default=None),
         waiting=min(waiting, default=None),
         kv_cache_usage=usage[-1] if usage else None,
+        mute=all(is_mute(snapshot) for snapshot in stretch),
     )
 
 

@@ -104,7 +104,7 @@ def _missing(now: Situation) -> Verdict | None:
 
 
 def _no_token(now: Situation) -> Verdict | None:
-    if now.generation_tps > 0 or now.prompt_tps > 0:
+    if now.mute or now.generation_tps > 0 or now.prompt_tps > 0:
         return None
     evidence = card_evidence(now.cards)
     shares = [card.power_share or 0.0 for card in now.cards]
@@ -199,7 +199,7 @@ def _uneven(now: Situation) -> Verdict | None:
 
 
 def _layer_split(now: Situation) -> Verdict | None:
-    if now.running is None or now.running > 1 or now.generation_tps <= 0:
+    if not now.mute and (now.running is None or now.running > 1 or now.generation_tps <= 0):
         return None  # several requests keep both halves of a layer split busy
     total = sum(card.load or 0.0 for card in now.cards)
     split = _split(now)
@@ -212,7 +212,7 @@ def _layer_split(now: Situation) -> Verdict | None:
     evidence = card_evidence(now.cards)
     if split == "layer":
         text = message("One card at a time: layer split ({loads}, together {total} %).", **values)
-        return Verdict("layer-split", text, "warn", evidence, PLAN_SPLIT)
+        return Verdict("layer-split", text, "warn", evidence, PLAN_SPLIT, sure=not now.mute)
     if split == "tensor":
         text = message(
             "Tensor parallel is on, but the loads add up to {total} % only ({loads}). "
@@ -320,11 +320,11 @@ def _unclear(now: Situation) -> Verdict:
 def _split(now: Situation) -> str:
     """ "tensor", "layer", "single" as the profile asks for; "unknown" when nobody knows."""
     tensor, layers = now.setup.tensor_parallel_size, now.setup.pipeline_parallel_size
-    if tensor is None and layers is None:
-        return "unknown"
     if (tensor or 1) > 1:
         return "tensor"
-    return "layer" if (layers or 1) > 1 else "single"
+    if layers is None:
+        return "unknown"  # exllamav3 spreads layers over as many cards as they need
+    return "layer" if layers > 1 else "single"
 
 
 _RULES: tuple[Rule, ...] = (

@@ -256,6 +256,33 @@ def test_windows_and_pauses() -> None:
     assert steady([*pictures[:10], pause, *pictures[11:]]) == pictures[12:]
 
 
+def ended(loads: tuple[int, int], setup: ServerSetup, last: float | None = 24.0) -> list[Snapshot]:
+    """tabbyAPI: nothing is told before a request has ended, then its speed."""
+    told = Throughput(last_reply_tps=last)
+    return [replace(p, throughput=told) for p in stretch(loads, setup=setup)]
+
+
+TABBY_SPLIT = ServerSetup(1, None, 8)
+
+
+@pytest.mark.parametrize(
+    ("recent", "wanted"),
+    [
+        (ended((67, 70), TENSOR), "together"),
+        (ended((51, 49), TABBY_SPLIT), "layer-split"),
+        (ended((96, 1), TABBY_SPLIT), "one-card"),
+        (ended((2, 0), TENSOR), "no-figures"),
+        (ended((67, 70), TENSOR, None), "no-figures"),
+    ],
+)
+def test_an_engine_that_tells_only_of_ended_requests(recent, wanted) -> None:
+    found = verdict(recent)
+    assert found.id == wanted
+    assert "no token" not in str(found.text)
+    if wanted == "layer-split":
+        assert not found.sure
+
+
 def test_setups_are_three() -> None:
     assert TENSOR.tensor_parallel_size == 2 and LAYER.pipeline_parallel_size == 2
     assert SINGLE.max_num_seqs == 8

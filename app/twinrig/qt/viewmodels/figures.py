@@ -9,6 +9,7 @@ from twinrig.domain.metrics import Snapshot, Throughput
 from twinrig.domain.quantities import NOT_AVAILABLE, number
 from twinrig.domain.server import ANSWERING_STATES
 from twinrig.messages import Message, message
+from twinrig.services.situation import is_busy, is_mute
 
 WH_J = 3600.0
 SHOWN_STEPS = 200
@@ -32,6 +33,7 @@ class LastKnown:
         self.first_token_s: float | None = None
         self.prefix_hit_ratio: float | None = None
         self.draft_acceptance: float | None = None
+        self.reply: tuple[float, float] | None = None
 
     def take(self, snapshot: Snapshot) -> None:
         """Another snapshot; another run of the server forgets all."""
@@ -40,6 +42,9 @@ class LastKnown:
             self.__init__()  # type: ignore[misc]
             self._run = run
         speed = snapshot.throughput
+        told = speed.last_reply_tps
+        if told is not None and (self.reply is None or told != self.reply[0]):
+            self.reply = (told, snapshot.taken_at_s)
         for name in ("first_token_s", "prefix_hit_ratio", "draft_acceptance"):
             value = getattr(speed, name)
             if value is not None:
@@ -57,7 +62,19 @@ def figures_view(
     speed = snapshot.throughput
     usage = speed.kv_cache_usage
     share = None if usage is None else round(usage * SHOWN_STEPS) / SHOWN_STEPS
-    return FiguresView(share, _room(speed, share), tuple(_facts(last, energy_j, tokens)))
+    replies = _replies(snapshot, last)
+    return FiguresView(share, _room(speed, share), (*replies, *_facts(last, energy_j, tokens)))
+
+
+def _replies(snapshot: Snapshot, last: LastKnown) -> tuple[Message, ...]:
+    """For engines that tell a speed only when a request has ended: the last one and its age."""
+    if last.reply is None or not is_mute(snapshot):
+        return ()
+    rate, at_s = last.reply
+    age_s = snapshot.taken_at_s - at_s
+    age = message("just now") if age_s < 60 else message("{n} min ago", n=int(age_s // 60))
+    told = message("Last reply {rate} T/s ({age})", rate=number(rate), age=age)
+    return (message("Generating"), told) if is_busy(snapshot) else (told,)
 
 
 def _room(speed: Throughput, share: float | None) -> Message:
