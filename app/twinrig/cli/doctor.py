@@ -14,7 +14,7 @@ from twinrig.domain.profile import Profile
 from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import message
 from twinrig.services.collective import PROBE
-from twinrig.services.preflight import Preflight
+from twinrig.services.preflight import Preflight, is_about
 from twinrig.services.workbench import Workbench
 
 _STYLES = {
@@ -39,7 +39,7 @@ async def run(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         profile = profile_for(bench, args.profile)
-        ids = wanted_ids(bench.preflight.checks, args)
+        ids = wanted_ids(bench.preflight.checks, profile, args)
         probe = ranks.probe_of(bench, args)
         preflight = bench.preflight.asking(**{PROBE: probe})
         results = await run_checks(preflight, profile, terminal, ids, args.verbose)
@@ -64,11 +64,13 @@ def profile_for(bench: Workbench, profile_id: str | None) -> Profile | None:
     return mine[0] if len(mine) == 1 else None
 
 
-def wanted_ids(checks: Sequence[Check], args: argparse.Namespace) -> tuple[str, ...] | None:
+def wanted_ids(
+    checks: Sequence[Check], profile: Profile | None, args: argparse.Namespace
+) -> tuple[str, ...] | None:
     """None = all cheap checks."""
     if not args.collective:
         return tuple(args.check) if args.check else None
-    cheap = tuple(check.id for check in checks if check.cost is Cost.CHEAP)
+    cheap = tuple(c.id for c in checks if c.cost is Cost.CHEAP and is_about(c, profile))
     return (*(args.check or cheap), collective.ID)
 
 

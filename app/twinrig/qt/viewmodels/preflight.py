@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from twinrig.domain.checks import Check, CheckResult, Finding, Status
+from twinrig.domain.checks import Check, CheckResult, Cost, Finding, Status
 from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import N_, Message, Translator, message
 
@@ -64,6 +64,7 @@ class PreflightModel:
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self.rows: list[CheckRow] = [CheckRow(c.id, c.title) for c in checks]
+        self._slow = frozenset(c.id for c in checks if c.cost is Cost.SLOW)
         self.profile_name = ""
 
     @property
@@ -72,9 +73,9 @@ class PreflightModel:
         return any(r.state is RowState.RUNNING for r in self.rows)
 
     def begin(self, ids: Sequence[str] | None = None) -> list[int]:
-        """Mark the rows of a run (None = all) as running."""
-        wanted = None if ids is None else set(ids)
-        changed = [i for i, row in enumerate(self.rows) if wanted is None or row.check_id in wanted]
+        """Mark the rows of a run (None = all but slow ones) as running."""
+        wanted = {row.check_id for row in self.rows} - self._slow if ids is None else set(ids)
+        changed = [i for i, row in enumerate(self.rows) if row.check_id in wanted]
         for i in changed:
             self.rows[i] = replace(self.rows[i], state=RowState.RUNNING)
         return changed
