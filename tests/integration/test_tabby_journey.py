@@ -236,7 +236,10 @@ async def test_a_key_opens_the_door_and_reaches_no_log(tabby: Tabby) -> None:
     (tabby.checkout / "api_tokens.yml").write_text(f"api_key: {API_KEY}\nadmin_key: {ADMIN_KEY}\n")
     tabby.profile()
     tabby.start()
-    await tabby.until_state(ServerState.READY)
+    record = await tabby.until_state(ServerState.READY)
+    for view in ("cmdline", "environ"):
+        shown = Path(f"/proc/{record.server_pid}/{view}").read_bytes()
+        assert API_KEY.encode() not in shown and ADMIN_KEY.encode() not in shown, view
     assert await tabby.ask(prompt="x") == 401
     assert await tabby.ask(token=API_KEY, prompt="x") == 200
     assert "Your API key is: ********" in tabby.log

@@ -43,6 +43,7 @@ class ModelFolder:
     """One model. ``size_bytes`` is that of the weights, None when there are none.
 
     ``problem`` says why it is not ``complete``. ``context_length`` is the model's own limit.
+    ``quantization`` is the method with its bits, such as "exl3 4.15" ("" = not quantised).
     """
 
     path: str
@@ -52,6 +53,7 @@ class ModelFolder:
     problem: Message | None
     architecture: str
     context_length: int | None
+    quantization: str = ""
 
 
 class ModelLibrary:
@@ -213,6 +215,7 @@ async def _describe(
         problem=problem,
         architecture=_architecture(facts),
         context_length=_context(facts),
+        quantization=_quantization(facts),
     )
 
 
@@ -274,6 +277,17 @@ def _total(index: Mapping[str, Any] | None) -> int | None:
 def _architecture(config: Mapping[str, Any]) -> str:
     names = config.get("architectures")
     return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def _quantization(config: Mapping[str, Any]) -> str:
+    """From ``quantization_config``; where a method has its bits differs."""
+    found = config.get("quantization_config")
+    if not isinstance(found, dict):
+        return ""
+    method = str(found.get("quant_method") or found.get("quant_algo") or "").lower()
+    bits = next((found[k] for k in ("bits", "w_bit", "num_bits") if k in found), None)
+    number = isinstance(bits, (int, float)) and not isinstance(bits, bool) and 0 < bits <= 16
+    return f"{method} {bits:g}".strip() if number else method
 
 
 def _context(config: Mapping[str, Any]) -> int | None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from service_fakes import ENGINES, FolderHost, profile
+from service_fakes import ENGINES, FakeEngine, FolderHost, profile
 from twinrig.domain.errors import HostError, UsageError
-from twinrig.domain.install import EngineInstall
+from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.profile import EngineRef
 from twinrig.services.installs import EngineFinder
 
@@ -162,3 +162,64 @@ async def test_resolve_says_what_to_do(host: FolderHost, finder: EngineFinder) -
 
 async def test_unknown_engine(finder: EngineFinder) -> None:
     assert await finder.find("nothing") == ()
+
+
+class CheckoutEngine(FakeEngine):
+    """An engine that is run in place from its source folder."""
+
+    layout = InstallLayout(
+        "fakellm", "python", checkout=("main.py", "common/models.py"), usual_place="~/tabbyFake"
+    )
+
+
+@pytest.fixture
+def in_place(host: FolderHost) -> EngineFinder:
+    return EngineFinder(host, {"fake": CheckoutEngine()})
+
+
+def checkout(host: FolderHost, folder: str) -> None:
+    (host.real(folder) / "common").mkdir(parents=True)
+    (host.real(folder) / "common" / "models.py").touch()
+    (host.real(folder) / "main.py").touch()
+
+
+def with_python(host: FolderHost, folder: str) -> None:
+    install(host, folder, program=False)
+    (host.real(folder) / "bin" / "python").touch()
+
+
+@pytest.mark.parametrize(
+    "given", ["", "~/tabbyFake", "~/tabbyFake/venv", "~/tabbyFake/venv/bin/python"]
+)
+async def test_a_source_folder_and_its_environment_belong_together(
+    host: FolderHost, in_place: EngineFinder, given: str
+) -> None:
+    checkout(host, "/home/me/tabbyFake")
+    with_python(host, "/home/me/tabbyFake/venv")
+    (found,) = await in_place.find("fake", given)
+    assert found.environment == "/home/me/tabbyFake/venv"
+    assert found.executable == "/home/me/tabbyFake/venv/bin/python"
+    assert (found.folder, found.version) == ("/home/me/tabbyFake", "0.32.0")
+
+
+async def test_an_environment_elsewhere_uses_the_first_source_folder(
+    host: FolderHost, in_place: EngineFinder
+) -> None:
+    with_python(host, "/home/me/miniconda3/envs/llm")
+    assert await in_place.find("fake", "/home/me/miniconda3/envs/llm") == ()
+    checkout(host, "/home/me/tabbyFake")
+    (found,) = await in_place.find("fake", "/home/me/miniconda3/envs/llm")
+    assert (found.folder, found.environment) == (
+        "/home/me/tabbyFake",
+        "/home/me/miniconda3/envs/llm",
+    )
+
+
+async def test_half_a_source_folder_is_none(host: FolderHost, in_place: EngineFinder) -> None:
+    host.real("/home/me/tabbyFake").mkdir(parents=True)
+    (host.real("/home/me/tabbyFake") / "main.py").touch()
+    with_python(host, "/home/me/tabbyFake/venv")
+    assert await in_place.find("fake") == ()
+    with pytest.raises(UsageError) as caught:
+        await in_place.resolve(profile())
+    assert "~/tabbyFake" in str(caught.value.next_step)

@@ -189,3 +189,21 @@ async def test_unreachable(host: FolderHost, library: ModelLibrary) -> None:
     host.reachable = False
     with pytest.raises(HostError):
         await library.scan()
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ({}, ""),
+        ({"quantization_config": {"quant_method": "exl3", "bits": 4.15}}, "exl3 4.15"),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, "awq 4"),
+        ({"quantization_config": {"quant_method": "awq", "w_bit": 4}}, "awq 4"),
+        ({"quantization_config": {"quant_method": "FP8"}}, "fp8"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": "many"}}, "gptq"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": True}}, "gptq"),
+        ({"quantization_config": [1]}, ""),
+    ],
+)
+async def test_quantisation(host: FolderHost, library: ModelLibrary, config, shown: str) -> None:
+    model(host, "/home/me/models/a", config={"model_type": "x", **config})
+    assert (await only(library)).quantization == shown
