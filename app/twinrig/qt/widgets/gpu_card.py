@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
@@ -39,7 +41,7 @@ class GpuCard(Surface):
         self._memory = SteadyLabel("88.8 / 88.8 GiB", self)
         self._memory.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._memory_bar = ShareBar(theme, self)
-        self._facts = {name: SteadyLabel("888 MHz", self) for name, _ in _FACTS}
+        self._facts = {name: SteadyLabel("888 of 888 W", self) for name, _ in _FACTS}
         self._limits = SteadyLine(self)
         self._limits.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._stale = ToneLabel(theme, "warn", self)
@@ -51,9 +53,11 @@ class GpuCard(Surface):
 
     def show_card(self, view: CardView) -> None:
         """Show another reading; nothing happens when it is the same."""
-        if view != self._view:
-            self._view = view
+        before, self._view = self._view, view
+        if before is None or replace(before, load=view.load, load_text=view.load_text) != view:
             self._render()
+        elif before != view:
+            self._render_load(view)  # what changes each second, alone
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)
@@ -111,9 +115,7 @@ class GpuCard(Surface):
         if self._name.text() != view.name:
             self._name.setText(view.name)
             self._name.setToolTip(view.name)
-        self._load.setText(self._tr(view.load_text))
-        self._load_bar.set_share(view.load, colour)
-        self._load_bar.setAccessibleDescription(self._tr(view.load_text))
+        self._render_load(view)
         self._memory.setText(self._tr(view.memory_text))
         self._memory_bar.set_share(view.memory, colour)
         self._memory_bar.setAccessibleDescription(self._tr(view.memory_text))
@@ -126,6 +128,13 @@ class GpuCard(Surface):
         name = f"{self._tr(view.title)} {view.name}"
         if name != self.accessibleName():
             self.setAccessibleName(name)
+
+    def _render_load(self, view: CardView) -> None:
+        text = self._tr(view.load_text)
+        self._load.setText(text)
+        tokens = self._theme.tokens
+        self._load_bar.set_share(view.load, tokens.series[self._series % len(tokens.series)])
+        self._load_bar.setAccessibleDescription(text)
 
     def _tr(self, text: Message) -> str:
         return self._texts.tr(text)

@@ -12,7 +12,10 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 
 class SteadyLabel(QLabel):
-    """As wide as the widest text it has shown, and as ``template`` at least; never narrower."""
+    """As wide as the widest text it has shown, and as ``template`` at least; never narrower.
+
+    ``template`` holds wide characters (8, W): plain texts of no more characters fit into it.
+    """
 
     def __init__(self, template: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -23,7 +26,8 @@ class SteadyLabel(QLabel):
     def setText(self, text: str) -> None:
         if text == self.text():
             return
-        self._fit(text)
+        if not text.isascii() or len(text) > len(self._template):
+            self._fit(text)  # measuring costs more than setting
         super().setText(text)
 
     def changeEvent(self, event: QEvent) -> None:

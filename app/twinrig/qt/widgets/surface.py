@@ -53,9 +53,16 @@ class ShareBar(QWidget):
 
     def set_share(self, share: float | None, colour: QColor | None = None) -> None:
         """Show ``share`` in ``colour`` (default: the first series)."""
-        if (share, colour) != (self._share, self._colour):
-            self._share, self._colour = share, colour
+        before = (self._filled(self._share), self._colour)
+        self._share, self._colour = share, colour
+        if before != (self._filled(share), colour):
             self.update()
+
+    def _filled(self, share: float | None) -> int | None:
+        """Pixels that are filled; a small share is drawn as a dot."""
+        if share is None or share <= 0:
+            return None if share is None else 0
+        return round(max(self.width() * min(share, 1.0), self.height()) * self.devicePixelRatioF())
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
