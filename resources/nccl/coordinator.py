@@ -174,7 +174,7 @@ class Run:
             self._listen()
             self._look()
             now = time.monotonic()
-            if any(code != 0 for code in self.exits.values()) or self._has_error():
+            if self._all_done() or self._has_crash() or self._has_error():
                 grace = grace or now + self._plan["grace_s"]
                 if now > grace:
                     break
@@ -185,10 +185,19 @@ class Run:
                 self.ended = "hang"
                 return
         self._listen()
+        if self._all_done():
+            return
         if self._has_error():
             self.ended = "failed"
-        elif any(code != 0 for code in self.exits.values()):
+        elif self._has_crash():
             self.ended = "crash"
+
+    def _all_done(self):
+        """All ranks did all their work; a library that hangs while it is closed proves nothing."""
+        return sum(event["event"] == "done" for event in self.events) == len(self.pids)
+
+    def _has_crash(self):
+        return any(code != 0 for code in self.exits.values())
 
     def _has_error(self):
         return any(event["event"] == "error" for event in self.events)

@@ -155,6 +155,13 @@ async def test_time_for_everything_is_limited(place: Place) -> None:
     assert report.ended == "late"
 
 
+async def test_library_that_hangs_while_it_is_closed_proves_nothing(place: Place) -> None:
+    report = await place.run({"fault": "hang-at-end"}, SMALL[:2], peers=False)
+
+    assert report.passed and report.left_pids == ()
+    await eventually(place.clean)
+
+
 async def test_cancelled_run_leaves_nothing(place: Place) -> None:
     task = asyncio.ensure_future(place.run({"fault": "hang"}, peers=False))
     await eventually(lambda: len(place.processes()) >= 4)
