@@ -153,7 +153,8 @@ async def test_a_broken_configuration_hides_nothing_else(host: FolderHost) -> No
     ("texts", "argv", "cwd", "env"),
     [
         (["[Service]\nExecStart=a\n", "[Service]\nExecStart=\nExecStart=b c\n"], "b c", "/h", {}),
-        (["[Unit]\nExecStart=no\n[Service]\n# ExecStart=n\nExecStart=-/x \\\n y\n"], "/x y", "/h", {}),
+        (["[Unit]\nExecStart=no\n[Service]\n# ExecStart=n\nExecStart=-/x \\\n y\n"],
+         "/x y", "/h", {}),
         (["[Service]\nExecStart=x\nWorkingDirectory=~/t\n"], "x", "/h/t", {}),
         (["[Service]\nExecStart=env A=1 B='2 3' x\nEnvironment=A=0 C=4\n"], "x", "/h",
          {"A": "1", "B": "2 3", "C": "4"}),
