@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 MAX_SMALL_FILE_BYTES = 4 * 1024 * 1024
+
+
+class NotAFileError(OSError):
+    """A pipe, socket or device where a file should be."""
 
 
 class FileTooLargeError(OSError):
@@ -18,13 +24,20 @@ def read_small(path: Path, limit_bytes: int = MAX_SMALL_FILE_BYTES) -> bytes:
     """Read a file that is expected to be small.
 
     Raises FileTooLargeError above ``limit_bytes`` (a profile of 2 GB is damage, not data),
-    OSError as ``open`` does.
+    NotAFileError for a pipe or a device (reading one might wait for ever), OSError as ``open``
+    does.
     """
-    with path.open("rb") as handle:
+    with open(path, "rb", opener=_open_at_once) as handle:
+        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+            raise NotAFileError(errno.EINVAL, "it is not a file", str(path))
         data = handle.read(limit_bytes + 1)
     if len(data) > limit_bytes:
         raise FileTooLargeError(f"{path} is larger than {limit_bytes} bytes")
     return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_atomic(

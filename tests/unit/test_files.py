@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from twinrig import files
-from twinrig.files import FileTooLargeError, previous_path, read_small, write_atomic
+from twinrig.files import FileTooLargeError, NotAFileError, previous_path, read_small, write_atomic
 
 
 def test_it_writes_and_replaces(tmp_path: Path) -> None:
@@ -148,9 +148,19 @@ def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path) -> None:
         read_small(path)
 
 
-def test_an_endless_file_is_refused() -> None:
+def test_a_device_or_a_pipe_is_refused_at_once_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(NotAFileError, match="not a file"):
+            read_small(path, 1000)
+
+
+def test_a_sparse_giant_is_refused_without_reading_it(tmp_path: Path) -> None:
+    giant = tmp_path / "giant"
+    with giant.open("wb") as handle:
+        handle.truncate(1 << 30)
     with pytest.raises(FileTooLargeError):
-        read_small(Path("/dev/zero"), 1000)
+        read_small(giant)
 
 
 def test_a_missing_file_is_the_usual_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinrig.domain.errors import DamagedFileError
 from twinrig.domain.supervision import ServerRecord
-from twinrig.files import FileTooLargeError, read_small
+from twinrig.files import FileTooLargeError, NotAFileError, read_small
 
 _RUN_ID = re.compile(rb'"run_id"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 
@@ -33,7 +33,7 @@ def load_previous(path: Path, now_s: float) -> PreviousRun:
         return PreviousRun(record.run_id, record.shared_memory)
     except FileNotFoundError:
         return PreviousRun()
-    except (DamagedFileError, FileTooLargeError, IsADirectoryError):
+    except (DamagedFileError, FileTooLargeError, IsADirectoryError, NotAFileError):
         found = _RUN_ID.search(_beginning(path))
         aside = _free_name(path, int(now_s))
         path.rename(aside)
@@ -41,6 +41,8 @@ def load_previous(path: Path, now_s: float) -> PreviousRun:
 
 
 def _beginning(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
     try:
         with path.open("rb") as handle:
             return handle.read(1 << 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import socket
 
@@ -221,3 +222,11 @@ async def test_a_free_port_is_free_a_listening_or_bound_one_is_not():
 
 def test_an_address_that_is_not_ours_is_not_a_bound_port():
     assert not _is_bound(Endpoint("203.0.113.1", 18998))
+
+
+def test_a_pipe_in_place_of_the_record_is_put_aside_and_never_waited_for(tmp_path):
+    path = tmp_path / "state.json"
+    os.mkfifo(path)
+    previous = load_previous(path, 1.0)
+    assert previous.run_id == ""
+    assert previous.moved_to is not None and not path.exists()
