@@ -32,6 +32,10 @@ MIGRATIONS: Mapping[int, Migration] = {}
 _HEADER = "# A Twinrig profile. Keys and tokens do not belong here.\n"
 
 
+_LAST_KEY = "nodes"
+"""Half a YAML file is often valid YAML: what we wrote ourselves always ends with this key."""
+
+
 class _Quoted(str):
     """A text value, always written in double quotes so that nobody guesses its type."""
 
@@ -117,6 +121,11 @@ def read_profile(
         raise DamagedFileError(
             message("{path} does not hold a profile.", path=source),
             message("Correct the file in a text editor, or restore its previous version."),
+        )
+    if text.startswith(_HEADER) and _LAST_KEY not in data:
+        raise DamagedFileError(
+            message("{path} is cut off: its end is missing.", path=source),
+            message("Restore its previous version, or complete the file in a text editor."),
         )
     reader = _Reader(_migrated(data, source, migrations))
     profile = reader.profile()

@@ -313,3 +313,15 @@ def test_a_long_list_is_quick(store: ProfileStore) -> None:
     begun = time.perf_counter()
     assert len(store.list().profiles) == 40
     assert time.perf_counter() - begun < 5
+
+
+def test_a_profile_that_was_cut_off_is_told_wherever_the_cut_is(tmp_path: Path) -> None:
+    """Half a YAML file is often valid YAML: the settings after the cut would be lost silently."""
+    store = ProfileStore(tmp_path, ENGINES)
+    store.save(profile("one"))
+    whole = store.path("one").read_bytes()
+    for length in range(len(whole) - 2):
+        store.path("one").write_bytes(whole[:length])
+        (broken,) = store.list().broken
+        assert broken.path == store.path("one"), length
+        assert store.path("one").read_bytes() == whole[:length]
