@@ -12,6 +12,7 @@ from twinrig.cli.session import (
     Session,
     pick_id,
     pick_profile,
+    profiles_of,
 )
 from twinrig.cli.terminal import Terminal
 from twinrig.domain.server import ServerState
@@ -80,16 +81,19 @@ async def stop(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         profile_id = await pick_id(bench, args.profile)
+        began_s = bench.clock.now()
         await bench.controller.stop(profile_id, REQUESTED_BY)
         if args.no_wait:
             terminal.data(await bench.controller.status(profile_id))
             terminal.say(message("The server was asked to stop."))
             return FINE
-        return await wait_stopped(terminal, bench, profile_id)
+        return await wait_stopped(terminal, bench, profile_id, began_s)
 
 
-async def wait_stopped(terminal: Terminal, bench: Workbench, profile_id: str) -> int:
-    """Follow a stop to its end."""
+async def wait_stopped(
+    terminal: Terminal, bench: Workbench, profile_id: str, began_s: float
+) -> int:
+    """Follow a stop to its end. 1 when it failed since ``began_s``: something cannot be ended."""
     status = await bench.controller.status(profile_id)
     if status.record is None and status.problem is None:
         terminal.say(message("{profile} was not running.", profile=profile_id))
@@ -106,7 +110,12 @@ async def wait_stopped(terminal: Terminal, bench: Workbench, profile_id: str) ->
     finally:
         follower.done()
     terminal.data(record)
-    return FINE
+    if record.failure is None or record.state is not ServerState.FAILED:
+        return FINE
+    if record.updated_at_s < began_s:  # it lay there before; nothing was left to stop
+        return FINE
+    show_failure(terminal, record.failure)
+    return FINDINGS
 
 
 async def status(session: Session) -> int:
@@ -130,7 +139,13 @@ async def _any_status(bench: Workbench) -> ServerStatus | None:
     if active is not None:
         return active
     record = await bench.controller.active_record()
-    return None if record is None else await bench.controller.status(record.profile_id)
+    if record is not None:
+        return await bench.controller.status(record.profile_id)
+    for profile in profiles_of(bench):  # "nothing runs" must not be said of an unreadable record
+        seen = await bench.controller.status(profile.id)
+        if seen.problem is not None:
+            return seen
+    return None
 
 
 def show_status(terminal: Terminal, seen: ServerStatus, now_s: float) -> None:

@@ -243,8 +243,9 @@ class _Job:
                 )
             )
             return
+        began_s = bench.clock.now()
         await bench.controller.stop(profile_id, REQUESTED_BY)
-        await server.wait_stopped(terminal, bench, profile_id)
+        await server.wait_stopped(terminal, bench, profile_id, began_s)
 
 
 def _blocks(result: CheckResult) -> bool:

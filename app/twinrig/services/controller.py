@@ -24,7 +24,7 @@ from twinrig.domain.profile import Profile
 from twinrig.domain.server import ACTIVE_STATES, ServerState
 from twinrig.domain.supervision import Desired, DesiredState, ServerRecord, StateLayout
 from twinrig.messages import Message, message
-from twinrig.services.log_reader import LogChunk, LogReader
+from twinrig.services.log_reader import LogChunk, LogReader, last_line
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.server_files import ServerFiles
 
@@ -36,6 +36,8 @@ SUPERVISOR_OUTPUT = "supervisor-output.log"
 POLL_S = 0.1
 PICKUP_TIMEOUT_S = 60.0
 """A supervisor starts in about a second; a cold disk or a loaded machine takes far longer."""
+RUNNING_AGE_S = 1.0
+"""How often the service manager is asked whether it still runs one that has not reported."""
 STOP_TIMEOUT_S = 90.0
 ENDPOINT_TIMEOUT_S = 2.0
 AUTOSTART_AGE_S = 30.0
@@ -90,7 +92,7 @@ class ServerController:
         Returns once a supervisor works on it. Raises ConflictError when another profile's
         server is there, HostError when no supervisor takes over, ProfileError and the like.
         """
-        profile = self._own_profile(profile_id)
+        self._own_profile(profile_id)
         async with self._control():
             if self._at_work(profile_id):
                 return
@@ -98,8 +100,7 @@ class ServerController:
             await self._refuse_orphan(profile_id)
             request = self._wish(profile_id, Desired.RUNNING, requested_by)
             try:
-                await self._manager.start(profile.id)
-                await self._until_picked_up(profile_id, request)
+                await self._begin(profile_id, request)
             except TwinrigError:
                 if self._holder() != profile_id:  # nobody took it: do not leave a wish behind
                     self._wish(profile_id, Desired.STOPPED, requested_by)
@@ -126,8 +127,7 @@ class ServerController:
                 return
             self._refuse_other(profile_id)
             request = self._wish(profile_id, Desired.STOPPED, requested_by)
-            await self._manager.start(profile_id)
-            await self._until_picked_up(profile_id, request)
+            await self._begin(profile_id, request)
 
     async def restart(self, profile_id: str, requested_by: str) -> None:
         """Stop, wait until it is down, start. Raises as ``start``; HostError on time-out."""
@@ -135,15 +135,18 @@ class ServerController:
         await self.stop(profile_id, requested_by)
         await self.start(profile_id, requested_by)
 
+    def _look(self, profile_id: str) -> tuple[ServerRecord | None, DamagedFileError | None]:
+        try:
+            return self._files.record(profile_id), None
+        except DamagedFileError as error:
+            return None, error
+
     async def status(self, profile_id: str) -> ServerStatus:
         """The merged picture of one profile's server; damaged files are told, not raised."""
         self._profiles.path(profile_id)
         alive = self._holder() == profile_id
-        record, problem = None, None
-        try:
-            record = self._files.record(profile_id)
-        except DamagedFileError as error:
-            problem = error.text
+        record, damage = self._look(profile_id)
+        problem = None if damage is None else damage.text
         active = record is not None and record.state in ACTIVE_STATES
         answering = await self._answering(record) if record is not None and active else None
         if record is not None and active and not alive:
@@ -189,7 +192,7 @@ class ServerController:
         deadline = self._clock.monotonic() + timeout_s
         gone_since: float | None = None
         while True:
-            record = self._files.record(profile_id)
+            record, damage = self._look(profile_id)
             if record is not None and self._is_answer(record):
                 if on_record is not None:
                     on_record(record)
@@ -197,12 +200,16 @@ class ServerController:
                     return record
             now = self._clock.monotonic()
             gone_since = None if self._holder() == profile_id else (gone_since or now)
-            if gone_since is not None and now - gone_since > ORPHAN_GRACE_S:
+            late = now >= deadline
+            gone = gone_since is not None and now - gone_since > ORPHAN_GRACE_S
+            if damage is not None and (late or gone):
+                raise damage  # a supervisor at work would have put it aside
+            if gone:
                 raise HostError(
                     message("The supervisor of {profile} is gone.", profile=profile_id),
                     self._look_at_log(profile_id),
                 )
-            if now >= deadline:
+            if late:
                 raise HostError(
                     message("{profile} did not get there in time.", profile=profile_id),
                     self._look_at_log(profile_id),
@@ -322,22 +329,43 @@ class ServerController:
                 message("Stop {profile} first; that ends what is left.", profile=record.profile_id),
             )
 
-    async def _until_picked_up(self, profile_id: str, request_id: str) -> None:
+    async def _begin(self, profile_id: str, request_id: str) -> None:
+        """Start a supervisor and wait until it works on the request. Raises HostError."""
+        output = self._layout.root / SUPERVISOR_OUTPUT
+        seen_bytes = output.stat().st_size if output.is_file() else 0
+        await self._manager.start(profile_id)
         deadline = self._clock.monotonic() + PICKUP_TIMEOUT_S
-        while self._holder() != profile_id:
+        next_question = 0.0
+        while True:
+            now = self._clock.monotonic()
+            ended = False
+            if now >= next_question:  # asked first: one that was quick has left a record
+                next_question = now + RUNNING_AGE_S
+                ended = await self._manager.is_running(profile_id) is False
             self._refuse_other(profile_id)
-            try:
-                record = self._files.record(profile_id)
-            except DamagedFileError:
-                record = None
-            if record is not None and record.request_id == request_id:
-                return  # it came and went between two looks
-            if self._clock.monotonic() >= deadline:
-                raise HostError(
-                    message("The supervisor of {profile} did not start.", profile=profile_id),
-                    self._look_at_output(profile_id),
-                )
+            record, _ = self._look(profile_id)
+            if self._holder() == profile_id or (record and record.request_id == request_id):
+                return
+            if ended:
+                raise self._did_not_start(profile_id, last_line(output, seen_bytes))
+            if now >= deadline:
+                raise self._did_not_start(profile_id, "")
             await self._clock.sleep(POLL_S)
+
+    def _did_not_start(self, profile_id: str, reason: str) -> HostError:
+        step = self._look_at_output(profile_id)
+        if reason:
+            return HostError(
+                message(
+                    "The supervisor of {profile} ended at once: {reason}",
+                    profile=profile_id,
+                    reason=reason,
+                ),
+                step,
+            )
+        return HostError(
+            message("The supervisor of {profile} did not start.", profile=profile_id), step
+        )
 
     def _is_answer(self, record: ServerRecord) -> bool:
         """Whether ``record`` is about the last request, not about an earlier run."""
@@ -376,6 +404,8 @@ class ServerController:
 
     def _look_at_output(self, profile_id: str) -> Message:
         """What a supervisor prints before it has a log of its own, where that is a file."""
+        if self._manager.kind == "systemd-user":
+            return message('"journalctl --user -n 50" shows what it said.')
         output = self._layout.root / SUPERVISOR_OUTPUT
         return (
             message("Look at {path}.", path=str(output))

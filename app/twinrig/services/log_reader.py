@@ -16,6 +16,7 @@ MAX_COUNTED_BYTES = 64 * 1024 * 1024
 """Line numbers are counted up to here; beyond, they are unknown (0)."""
 
 _BLOCK = 1024 * 1024
+_TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -142,3 +143,15 @@ def _open(path: Path) -> BinaryIO | None:
             ),
             message("Check the permissions of the file and its folder."),
         ) from error
+
+
+def last_line(path: Path, from_byte: int) -> str:
+    """The last line that is not blank, of what was added after ``from_byte``; "" = none."""
+    try:
+        with path.open("rb") as handle:
+            end = handle.seek(0, os.SEEK_END)
+            handle.seek(max(from_byte, end - _TAIL_BYTES))
+            text = handle.read(_TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinrig.domain.errors import DamagedFileError, UsageError
+from twinrig.domain.errors import DamagedFileError, HostError
 from twinrig.domain.server import ACTIVE_STATES, ServerState
 from twinrig.domain.supervision import DesiredState, ServerRecord, StateLayout
 from twinrig.files import FileTooLargeError, read_small, write_atomic
@@ -46,12 +46,12 @@ class ServerFiles:
             raise _unreadable(path, error) from error
 
     def request(self, profile_id: str, desired: DesiredState) -> None:
-        """Ask for a state; a damaged earlier wish is replaced. Raises UsageError."""
+        """Ask for a state; a damaged earlier wish is replaced. Raises HostError."""
         path = self._layout.desired(profile_id)
         try:
             write_atomic(path, desired.to_json().encode())
         except OSError as error:
-            raise UsageError(
+            raise HostError(
                 message(
                     "{path} cannot be written: {reason}.",
                     path=str(path),

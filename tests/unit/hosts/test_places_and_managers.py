@@ -184,3 +184,44 @@ async def test_a_detached_supervisor(tmp_path):
     finally:
         if read_entry(pid) == entry:
             os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_detached_supervisor_that_dies_at_once_is_not_waited_for(tmp_path):
+    clock = SystemClock()
+    output = tmp_path / "out.txt"
+    manager = DetachedManager(
+        lambda _id: [sys.executable, "-c", "raise SystemExit('no module named yaml')"],
+        FileLock(tmp_path),
+        {"PATH": os.environ["PATH"]},
+        output,
+        clock,
+    )
+    begun = clock.monotonic()
+    await manager.start("main")
+    assert clock.monotonic() - begun < 4.0
+    assert await manager.is_running("main") is False
+    assert "no module named yaml" in output.read_text()
+
+
+async def test_a_detached_supervisor_on_its_way_counts_as_running(tmp_path):
+    class Impatient(SystemClock):
+        async def sleep(self, seconds):
+            self.ahead_s = getattr(self, "ahead_s", 0.0) + 10.0
+
+        def monotonic(self):
+            return super().monotonic() + getattr(self, "ahead_s", 0.0)
+
+    script = "import os, time; open(os.environ['P'], 'w').write(str(os.getpid())); time.sleep(60)"
+    manager = DetachedManager(
+        lambda _id: [sys.executable, "-c", script],
+        FileLock(tmp_path),
+        {"PATH": os.environ["PATH"], "P": str(tmp_path / "pid")},
+        tmp_path / "out.txt",
+        Impatient(),
+    )
+    await manager.start("main")
+    try:
+        assert await manager.is_running("main") is True
+    finally:
+        assert manager._launched is not None
+        os.kill(manager._launched.pid, signal.SIGKILL)

@@ -1,110 +1,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from service_fakes import ENGINES, FakeHttp, ManualClock, profile
-from twinrig.domain.errors import ConflictError, HostError, ProfileError, UsageError
+from fixtures.controller_rig import URL, Rig, S
+from service_fakes import profile
+from twinrig.domain.errors import (
+    ConflictError,
+    HostError,
+    ProfileError,
+    UsageError,
+)
 from twinrig.domain.server import ServerState
-from twinrig.domain.supervision import Desired, DesiredState, ServerRecord, StateLayout
+from twinrig.domain.supervision import Desired
 from twinrig.files import write_atomic
-from twinrig.hosts.locks import FileLock
 from twinrig.messages import message
-from twinrig.services.controller import ServerController
-from twinrig.services.profiles import ProfileStore
-
-S = ServerState
-URL = "http://127.0.0.1:8123"
-
-
-class FakeSupervisor:
-    """What another process would do: takes the lock, follows wishes, writes records."""
-
-    def __init__(self, rig: Rig, profile_id: str) -> None:
-        self.rig = rig
-        self.profile_id = profile_id
-        self.lock = FileLock(rig.layout.root, profile_id)
-        self.alive = self.lock.acquire("supervisor")
-
-    def wish(self) -> DesiredState:
-        path = self.rig.layout.desired(self.profile_id)
-        return DesiredState.from_json(path.read_text(), str(path))
-
-    def say(self, state: ServerState, request_id: str | None = None, **more: object) -> None:
-        wish = self.wish().request_id if request_id is None else request_id
-        record = ServerRecord(
-            self.profile_id,
-            "local",
-            "fake",
-            "run",
-            state,
-            self.rig.clock.now(),
-            os.getpid(),
-            request_id=wish,
-            base_url=URL,
-            **more,
-        )
-        write_atomic(self.rig.layout.state(self.profile_id), record.to_json().encode())
-
-    def die(self) -> None:
-        self.lock.release()
-        self.alive = False
-
-
-class FakeManager:
-    kind = "detached"
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-        self.on_start: Callable[[str], None] = lambda _: None
-        self.autostarts: dict[str, bool] = {}
-        self.asked = 0
-
-    async def start(self, profile_id: str) -> None:
-        self.started.append(profile_id)
-        self.on_start(profile_id)
-
-    async def set_autostart(self, profile_id: str, enabled: bool) -> None:
-        self.autostarts[profile_id] = enabled
-
-    async def autostart(self, profile_id: str) -> bool | None:
-        self.asked += 1
-        return self.autostarts.get(profile_id, False)
-
-
-class Rig:
-    def __init__(self, folder: Path) -> None:
-        self.layout = StateLayout(folder / "state")
-        self.clock = ManualClock()
-        self.http = FakeHttp()
-        self.manager = FakeManager()
-        self.profiles = ProfileStore(folder / "profiles", ENGINES)
-        self.supervisors: list[FakeSupervisor] = []
-        self.controller = self.panel()
-        self.manager.on_start = self.run_supervisor
-        for name in ("one", "two"):
-            self.profiles.save(profile(name))
-
-    def panel(self) -> ServerController:
-        lock = FileLock(self.layout.root)
-        return ServerController(
-            self.layout, self.manager, self.profiles, self.http, lock, self.clock, "local"
-        )  # type: ignore[arg-type]
-
-    def run_supervisor(self, profile_id: str) -> None:
-        supervisor = FakeSupervisor(self, profile_id)
-        self.supervisors.append(supervisor)
-        if supervisor.alive:
-            supervisor.say(S.STARTING)
-
-    def wish(self, profile_id: str = "one") -> DesiredState:
-        path = self.layout.desired(profile_id)
-        return DesiredState.from_json(path.read_text(), str(path))
 
 
 @pytest.fixture
@@ -453,7 +366,7 @@ async def test_a_wish_that_cannot_be_written(rig: Rig, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UsageError, match="No space left"):
+    with pytest.raises(HostError, match="No space left"):
         await rig.controller.start("one", "panel")
     assert rig.manager.started == []
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from twinrig.domain.errors import HostError
 from twinrig.domain.ports import Clock, Lock
 from twinrig.hosts.local import signals
-from twinrig.hosts.local.proc_table import read_entry
+from twinrig.hosts.local.proc_table import ProcEntry, read_entry
 from twinrig.messages import message
 
 SUPERVISOR_LOCK = "supervisor"
 
-# $0 is the file for output, the rest the command. The shell ends at once, so that the supervisor
-# is nobody's child here: no zombie, and nothing that an event loop would kill when it closes.
-_LAUNCHER = '"$@" </dev/null >>"$0" 2>&1 &'
+# $0 is the file for output, the rest the command. The shell tells the pid and ends at once, so
+# that the supervisor is nobody's child here: no zombie, nothing that a closing loop would kill.
+_LAUNCHER = '"$@" </dev/null >>"$0" 2>&1 & echo $!'
 _APPEAR_S = 5.0
 _GRACE_S = 35.0
 _POLL_S = 0.05
@@ -42,6 +42,7 @@ class DetachedManager:
         self._environment = environment
         self._output = output
         self._clock = clock
+        self._launched: ProcEntry | None = None
 
     @property
     def kind(self) -> str:
@@ -64,19 +65,23 @@ class DetachedManager:
                 str(self._output),
                 *self._command(profile_id),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 env=dict(self._environment),
                 cwd="/",
                 start_new_session=True,
             )
-            await shell.wait()
+            told, _ = await shell.communicate()
         except OSError as error:
             raise HostError(
                 message("The supervisor cannot be started: {reason}.", reason=str(error)),
                 message("Check the installation of Twinrig, then try again."),
             ) from error
-        await self._until(lambda: self._lock.holder(SUPERVISOR_LOCK) is not None, _APPEAR_S)
+        self._launched = read_entry(int(told)) if told.strip().isdigit() else None
+        await self._until(
+            lambda: self._lock.holder(SUPERVISOR_LOCK) is not None or not self._launched_lives(),
+            _APPEAR_S,
+        )
 
     async def kill(self, profile_id: str) -> None:
         """TERM, which lets it end the server; KILL when it does not end."""
@@ -89,10 +94,15 @@ class DetachedManager:
             signals.send(entry.pid, entry.start_ticks, signal.SIGKILL)
 
     async def is_running(self, profile_id: str) -> bool | None:
-        """Whether the lock is held for this profile."""
+        """Whether the lock is held for this profile, or one is on its way to take it."""
         if self._lock.holder(SUPERVISOR_LOCK) is None:
-            return False
+            return self._launched_lives()
         return self._lock.holder_note(SUPERVISOR_LOCK) == profile_id
+
+    def _launched_lives(self) -> bool:
+        known = self._launched
+        entry = None if known is None else read_entry(known.pid)
+        return known is not None and entry is not None and entry.start_ticks == known.start_ticks
 
     async def set_autostart(self, profile_id: str, enabled: bool) -> None:
         """Raises HostError: nothing here starts at logon."""
