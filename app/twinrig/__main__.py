@@ -14,6 +14,7 @@ _PANEL_OPTIONS = ("--target", "--language")
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0 fine, 1 findings or failed, 2 wrong usage, 3 could not tell."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_missing_streams()
     if words in (["--version"], ["-V"]):
         sys.stdout.write(f"twinrig {__version__}\n")
         return 0
@@ -50,6 +51,13 @@ def _panel_options(words: Sequence[str]) -> dict[str, str] | None:
         else:
             return None
     return found
+
+
+def _open_missing_streams() -> None:
+    """Without a console (pythonw.exe, ``>&-``) Python has no streams; nobody reads them then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _tolerate_narrow_encodings() -> None:

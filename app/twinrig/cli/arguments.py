@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import NoReturn
 
 from twinrig import __version__
 from twinrig.cli.estimate_arguments import add_estimate
@@ -14,10 +15,26 @@ TARGETS = ("auto", "local", "wsl", "demo")
 Adder = Callable[[argparse.ArgumentParser, Translator], None]
 
 
+class CommandLineError(Exception):
+    """``parser`` could not use the words it was given; ``str`` of this says why."""
+
+    def __init__(self, parser: argparse.ArgumentParser, reason: str) -> None:
+        super().__init__(reason)
+        self.parser = parser
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Raises CommandLineError instead of ending the program, so that JSON can be told too."""
+
+    def error(self, message: str) -> NoReturn:
+        """As argparse calls it."""
+        raise CommandLineError(self, message)
+
+
 def build_parser(translator: Translator) -> argparse.ArgumentParser:
     """The whole parser, its help in the translator's language."""
     text = translator.text
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="twinrig",
         description=text(
             N_("Serve one large language model on two GPUs: check, fix, start, watch.")
@@ -28,7 +45,7 @@ def build_parser(translator: Translator) -> argparse.ArgumentParser:
     )
     _add_common(parser, text, top=True)
     parser.add_argument("--version", action="version", version=f"twinrig {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
+    common = CommandParser(add_help=False)
     _add_common(common, text, top=False)
     verbs = parser.add_subparsers(dest="verb", metavar=text(N_("VERB")))
     for name, help_text, add in _VERBS:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from twinrig.cli.arguments import build_parser
+from twinrig.cli.arguments import CommandLineError, build_parser
 from twinrig.cli.session import FINE, UNKNOWN, USAGE, Session
-from twinrig.cli.terminal import Terminal
+from twinrig.cli.terminal import OutputLostError, Terminal
 from twinrig.domain.errors import HostError, TwinrigError, UsageError
-from twinrig.messages import Translator, message
+from twinrig.domain.supervision import ServerRecord
+from twinrig.messages import Message, Translator, message
 from twinrig.services.workbench import Workbench
 
 INTERRUPTED = 130
 FAILED = 1
 
 Verb = Callable[[Session], Awaitable[int]]
+SupervisorEnd = tuple[int, ServerRecord | None]
+"""Exit code and the last record; None: there was nothing it could own."""
 
 
 def main(
@@ -27,30 +31,70 @@ def main(
     *,
     language: str = "en",
     environ: Mapping[str, str] = os.environ,
-    supervise: Callable[[str, str], int] | None = None,
+    supervise: Callable[[str, str], SupervisorEnd] | None = None,
     demo_server: Callable[[str | None], int] | None = None,
+    keep_fault: Callable[[BaseException], str] | None = None,
 ) -> int:
     """Exit code of the command. ``language`` is used unless ``argv`` names one.
 
     ``supervise(target, profile_id)`` and ``demo_server(config_path)`` own the process.
+    ``keep_fault`` keeps a fault of Twinrig itself and returns the file's name; without it such
+    a fault is raised.
     """
     translator = Translator(_asked_language(argv) or language)
     try:
         args = build_parser(translator).parse_args(list(argv))
-    except SystemExit as end:  # argparse has printed help, version or what is wrong
+    except CommandLineError as wrong:
+        return _wrong_words(wrong, Terminal(translator, environ, json_mode="--json" in argv))
+    except SystemExit as end:  # argparse has printed help or version
         return end.code if isinstance(end.code, int) else USAGE
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, "up"])
     terminal = Terminal(translator, environ, json_mode=args.json)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
-    if args.verb == "supervise" and supervise is not None:
-        try:
-            return supervise(args.target, args.profile)
-        except TwinrigError as error:
-            return _told(terminal, error)
     session = Session(terminal, args, args.target, open_workbench)
-    return _guarded(session)
+    try:
+        if args.verb == "supervise" and supervise is not None:
+            return _supervised(terminal, supervise, args)
+        return _guarded(session)
+    except OutputLostError as error:
+        _close_output()
+        _complain(terminal, message("The output cannot be written: {reason}.", reason=str(error)))
+        return UNKNOWN
+    except Exception as error:  # a sentence for people; the rest goes into a file
+        if keep_fault is None:
+            raise
+        path = keep_fault(error)
+        return _told(
+            terminal,
+            HostError(
+                message("Twinrig itself failed: {reason}.", reason=repr(error)),
+                message("Please report it with the file {path}.", path=path),
+            ),
+        )
+
+
+def _supervised(
+    terminal: Terminal, supervise: Callable[[str, str], SupervisorEnd], args: argparse.Namespace
+) -> int:
+    try:
+        code, record = supervise(args.target, args.profile)
+    except TwinrigError as error:
+        return _told(terminal, error)
+    if record is None:
+        return _told(
+            terminal,
+            HostError(
+                message("Another supervisor is at work here, or its folder cannot be written."),
+                message('See "twinrig status" and the permissions of the folder.'),
+            ),
+        )
+    terminal.data(record)
+    if record.failure is not None:
+        terminal.paragraph(record.failure.text, style="bad")
+        terminal.next_step(record.failure.next_step)
+    return code
 
 
 def _guarded(session: Session) -> int:
@@ -69,6 +113,26 @@ def _guarded(session: Session) -> int:
     except BrokenPipeError:
         _close_output()
         return FINE
+
+
+def _wrong_words(wrong: CommandLineError, terminal: Terminal) -> int:
+    """In the way of the format asked for: one JSON document, or usage and reason on stderr."""
+    if not terminal.json_mode:
+        sys.stderr.write(wrong.parser.format_usage())
+        sys.stderr.write(f"{wrong.parser.prog}: error: {wrong}\n")
+        return USAGE
+    return _told(
+        terminal,
+        UsageError(
+            message("The command line cannot be used: {reason}.", reason=str(wrong)),
+            message("See {command} --help.", command=wrong.parser.prog),
+        ),
+    )
+
+
+def _complain(terminal: Terminal, text: Message) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"twinrig: {terminal.text(text)}\n")
 
 
 async def _run(verb: Verb, session: Session) -> int:

@@ -20,6 +20,10 @@ _NO = re.compile(r"\s*(n|no|いいえ|i)\s*", re.IGNORECASE)
 MIN_WIDTH = 40
 
 
+class OutputLostError(Exception):
+    """What should be printed cannot be: a full disk, say; ``str`` of this is the reason."""
+
+
 class Terminal:
     """Output of one command. With ``json_mode`` only one JSON document goes to ``out``."""
 
@@ -149,6 +153,11 @@ class Terminal:
         return self._source.readline().strip()
 
     def write(self, text: str) -> None:
-        """Characters as they are, at once."""
-        self._out.write(text)
-        self._out.flush()
+        """Characters as they are, at once. Raises OutputLostError, BrokenPipeError."""
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputLostError(error.strerror or str(error)) from error

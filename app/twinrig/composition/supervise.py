@@ -14,7 +14,7 @@ from twinrig.domain.errors import UsageError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import SecretStore
 from twinrig.domain.profile import Profile
-from twinrig.domain.supervision import StateLayout
+from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.base import Engine, RenderContext
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.http import HttpxClient
@@ -26,22 +26,28 @@ from twinrig.services.installs import EngineFinder
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.rendering import render_profile
 from twinrig.services.run_context import ExitExplainer
+from twinrig.services.server_files import ServerFiles
 from twinrig.supervisor.parts import SupervisorParts
-from twinrig.supervisor.supervise import supervise
+from twinrig.supervisor.supervise import EXIT_COULD_NOT, supervise
 
 
-def run_supervisor(target: str, profile_id: str) -> int:
-    """Own the server of a profile until it is stopped or has failed; see ``supervise``."""
+def run_supervisor(target: str, profile_id: str) -> tuple[int, ServerRecord | None]:
+    """Own the server of a profile until it is stopped or has failed; see ``supervise``.
+
+    Exit code and last record; without a record when another supervisor is at work.
+    """
     paths = find_paths(os.environ)
     return asyncio.run(_run(resolve_target(target), profile_id, paths))
 
 
-async def _run(target: str, profile_id: str, paths: AppPaths) -> int:
+async def _run(target: str, profile_id: str, paths: AppPaths) -> tuple[int, ServerRecord | None]:
     parts = supervisor_parts(target, profile_id, paths, os.environ)
     try:
-        return await supervise(profile_id, parts)
+        code = await supervise(profile_id, parts)
     finally:
         await parts.http.close()
+    owned = code != EXIT_COULD_NOT
+    return code, ServerFiles(parts.layout).record(profile_id) if owned else None
 
 
 def supervisor_parts(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from twinrig.cli.main import main
 from twinrig.composition.language import choose_language
+from twinrig.domain.supervision import ServerRecord
+from twinrig.files import write_atomic
 from twinrig.hosts.paths import find_paths
 from twinrig.services.workbench import Workbench
+
+FAULT_FILE = "last-fault.txt"
 
 
 def run_terminal(argv: Sequence[str]) -> int:
@@ -26,10 +33,19 @@ def run_terminal(argv: Sequence[str]) -> int:
         language=choose_language(paths.config, os.environ),
         supervise=_supervise,
         demo_server=_demo_server,
+        keep_fault=lambda fault: _keep_fault(paths.log / FAULT_FILE, fault),
     )
 
 
-def _supervise(target: str, profile_id: str) -> int:
+def _keep_fault(path: Path, fault: BaseException) -> str:
+    """Keep the trace of the last fault for a report; returns where."""
+    text = "".join(traceback.format_exception(fault))
+    with contextlib.suppress(OSError):
+        write_atomic(path, text.encode("utf-8", "replace"), mode=0o600)
+    return str(path)
+
+
+def _supervise(target: str, profile_id: str) -> tuple[int, ServerRecord | None]:
     from twinrig.composition.supervise import run_supervisor
 
     return run_supervisor(target, profile_id)

@@ -15,6 +15,8 @@ from fixtures.pictures import picture
 from twinrig.cli.main import main
 from twinrig.composition.targets import open_workbench
 from twinrig.domain.errors import HostError, UsageError
+from twinrig.domain.server import ServerState
+from twinrig.domain.supervision import Failure, ServerRecord
 from twinrig.hosts.paths import find_paths
 from twinrig.messages import message
 from twinrig.services.recording import encode
@@ -320,8 +322,9 @@ def test_help_and_options_after_the_verb(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_supervise_and_demo_server_get_the_process() -> None:
     calls: list[object] = []
+    stopped = ServerRecord("one", "demo", "demo", "run", ServerState.STOPPED, 1.0, 1)
     keep = {
-        "supervise": lambda t, p: calls.append((t, p)) or 7,
+        "supervise": lambda t, p: calls.append((t, p)) or (7, stopped),
         "demo_server": lambda c: calls.append(c) or 8,
     }
     assert main(["--target", "demo", "supervise", "one"], None, **keep) == 7  # type: ignore[arg-type]
@@ -354,3 +357,80 @@ def test_ctrl_c_is_the_way_out_of_watch() -> None:
         raise KeyboardInterrupt
 
     assert main(["watch"], opened) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("nonsense",), ("status", "--nonsense"), ("doctor", "--profile"), ("profiles", "show"), ()],
+)
+def test_wrong_words_are_one_json_document_too(run: Run, words: tuple[str, ...]) -> None:
+    code, text = run("--json", *words)
+    assert code == 2
+    assert json.loads(text)["error"]["text"]
+
+
+def test_wrong_words_go_to_the_error_stream_otherwise(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--nonsense"], lambda _: pytest.fail("opened")) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "usage: twinrig" in told.err and "--nonsense" in told.err
+
+
+class FullDisk(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_output_that_cannot_be_written_is_a_sentence_and_could_not_tell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("twinrig.cli.main._close_output", lambda: None)
+    monkeypatch.setattr("sys.stdout", FullDisk())
+
+    def refuse(_target: str):
+        raise HostError(message("Nobody there."), message("Try later."))
+
+    assert main(["status"], refuse, environ={}) == 3
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_supervisor_in_the_foreground_says_why_it_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failure = Failure(message("The port is taken."), message("Choose another one."))
+    failed = ServerRecord("one", "demo", "demo", "run", ServerState.FAILED, 1.0, 1, failure=failure)
+    for end, words in (((1, failed), "The port is taken."), ((3, None), "Another supervisor")):
+        code = main(["supervise", "one"], None, supervise=lambda _t, _p, end=end: end)  # type: ignore[arg-type]
+        assert code == end[0]
+        assert words in capsys.readouterr().out
+        main(["--json", "supervise", "one"], None, supervise=lambda _t, _p, end=end: end)  # type: ignore[arg-type]
+        assert words in json.dumps(json.loads(capsys.readouterr().out))
+
+
+def test_a_fault_of_twinrig_itself_is_kept_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept: list[BaseException] = []
+
+    def explode(_target: str):
+        raise RuntimeError("a bug")
+
+    code = main(
+        ["status"], explode, environ={}, keep_fault=lambda e: kept.append(e) or "/x/last-fault.txt"
+    )
+    told = capsys.readouterr().out
+    assert code == 3
+    assert isinstance(kept[0], RuntimeError)
+    assert "a bug" in told and "/x/last-fault.txt" in told and "Traceback" not in told
+
+
+def test_a_status_that_cannot_be_read_is_not_called_stopped(run: Run, twinrig_home: Path) -> None:
+    run("profiles", "new", "Demo")
+    record = twinrig_home / "state" / "demo" / "servers" / "demo" / "state.json"
+    record.parent.mkdir(parents=True)
+    record.write_bytes(b"\x00")
+    code, data = as_json(run, "status")
+    assert code == 3
+    assert "state.json" in data["status"]["problem"]
