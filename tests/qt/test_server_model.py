@@ -136,7 +136,13 @@ def test_fixes_are_offered_only_for_a_known_cause_that_has_some():
     finding = finding_of(known)
     assert (finding.id, finding.params, finding.fixes) == ("x", known.params, ("change-port",))
     assert finding_of(FAILURE) is None
-    assert finding_of(replace(known, finding_id="")) is None
+
+
+def test_an_unknown_cause_offers_what_makes_the_next_start_tell_more():
+    unknown = replace(FAILURE, finding_id="", fixes=("env-nccl-debug-info",))
+    finding = finding_of(unknown)
+    assert (finding.id, finding.fixes) == ("unknown-cause", ("env-nccl-debug-info",))
+    assert finding_of(replace(unknown, fixes=())) is None
     assert finding_of(None) is None
 
 

@@ -13,6 +13,7 @@ from twinrig.cli.terminal import Terminal
 from twinrig.diagnosis.explain import Diagnosis, Report
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.files import write_atomic
+from twinrig.fixes.registry import load_fixes
 from twinrig.messages import N_, message
 from twinrig.services.case import Case, case_report, own_case
 from twinrig.services.diagnoser import Diagnoser
@@ -43,7 +44,7 @@ async def run(session: Session) -> int:
     if terminal.json_mode:
         terminal.data(as_json(report))
     else:
-        show(terminal, report)
+        show(terminal, report, fix_titles())
     return _EXIT_CODES[report.kind]
 
 
@@ -99,6 +100,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "server_ready": report.server_ready,
         "tokens_per_second": list(report.speeds_tps),
         "notes": report.notes,
+        "next_probes": report.next_probes,
         "timeline": [
             {"at": m.at, "source": m.source, "line_no": m.line_no, "text": m.what}
             for m in report.moments
@@ -119,15 +121,24 @@ def _finding(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def show(terminal: Terminal, report: Report) -> None:
-    """The report as text for people."""
+def fix_titles() -> Mapping[str, str]:
+    """Marked sentence of every fix by id."""
+    fixes = load_fixes(assets.read_text("advice/fixes.yaml"))
+    return {fix_id: fix.title for fix_id, fix in fixes.items()}
+
+
+def show(terminal: Terminal, report: Report, titles: Mapping[str, str]) -> None:
+    """The report as text for people; ``titles`` are marked sentences by fix id."""
     if not report.findings:
         _show_none(terminal, report)
     for number, diagnosis in enumerate(report.findings[:3]):
         if number == 1:
             terminal.line()
             terminal.say(message("Other causes that would fit:"), "bold")
-        _show_finding(terminal, diagnosis)
+        _show_finding(terminal, diagnosis, titles)
+    if report.next_probes:
+        terminal.say(message("For one start, this would make the log tell more:"))
+        _show_fixes(terminal, report.next_probes, titles)
     for note in report.notes:
         terminal.paragraph(note)
     if report.speeds_tps:
@@ -147,7 +158,7 @@ def _show_none(terminal: Terminal, report: Report) -> None:
     terminal.next_step(message("Look at this line and the lines above it."))
 
 
-def _show_finding(terminal: Terminal, diagnosis: Diagnosis) -> None:
+def _show_finding(terminal: Terminal, diagnosis: Diagnosis, titles: Mapping[str, str]) -> None:
     word = terminal.text(CONFIDENCE_WORDS[diagnosis.confidence])
     terminal.line(
         terminal.style(terminal.text(diagnosis.text), "bold")
@@ -157,8 +168,15 @@ def _show_finding(terminal: Terminal, diagnosis: Diagnosis) -> None:
     terminal.paragraph(diagnosis.why, "    ")
     terminal.next_step(diagnosis.next_step, "    ")
     if diagnosis.finding.fixes:
-        ids = ", ".join(diagnosis.finding.fixes)
-        terminal.line("    " + terminal.text(message("Fixes: {ids}", ids=ids)))
+        terminal.paragraph(message("What can be done:"), "    ")
+        _show_fixes(terminal, diagnosis.finding.fixes, titles)
+
+
+def _show_fixes(terminal: Terminal, fixes: Sequence[str], titles: Mapping[str, str]) -> None:
+    """Titles, with the ids that ``twinrig fix`` takes."""
+    for fix_id in fixes:
+        title = terminal.text(titles.get(fix_id, fix_id))
+        terminal.line(f"    - {title}  " + terminal.style(f"[{fix_id}]", "dim"))
 
 
 def _show_line(terminal: Terminal, line_no: int | None, line: str) -> None:

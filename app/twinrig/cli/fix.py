@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from twinrig.cli import doctor
 from twinrig.cli.session import FINDINGS, FINE, Session
 from twinrig.cli.terminal import Terminal
+from twinrig.diagnosis.next_probe import finding_of_failure
 from twinrig.domain.checks import CheckResult, Finding, Status
 from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.fixes import FixPlan, Guidance
 from twinrig.domain.profile import Profile
+from twinrig.domain.server import ServerState
 from twinrig.messages import message
 from twinrig.services.fixer import FixPreview
 from twinrig.services.workbench import Workbench
+
+_FAILED = (ServerState.FAILED, ServerState.BACKOFF)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ async def run(session: Session) -> int:
         profile = doctor.profile_for(bench, args.profile)
         results = [r async for r in bench.preflight.run(profile)]
         offers = await find_offers(bench, profile, results)
+        if not args.all:
+            offers += await server_offers(bench, profile)
         if not args.id and not args.all:
             return await _list(terminal, bench, offers)
         chosen = first_each(offers) if args.all else _named(offers, args.id)
@@ -60,6 +66,20 @@ async def find_offers(
             for way in await bench.fixer.options(result.finding, profile):
                 offers.append(Offer(result.finding, way))
     return offers
+
+
+async def server_offers(bench: Workbench, profile: Profile | None) -> list[Offer]:
+    """Ways out of what ended the profile's server; for an unknown cause, what makes its next
+    start tell more."""
+    if profile is None:
+        return []
+    record = (await bench.controller.status(profile.id)).record
+    if record is None or record.failure is None or record.state not in _FAILED:
+        return []
+    finding = finding_of_failure(record.failure)
+    if finding is None:
+        return []
+    return [Offer(finding, way) for way in await bench.fixer.options(finding, profile)]
 
 
 async def offer_one(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from twinrig.diagnosis.conditions import Verdict, judge_all
 from twinrig.diagnosis.crashes import asynchronous_note
 from twinrig.diagnosis.derived import DERIVATIONS
+from twinrig.diagnosis.next_probe import next_probes
 from twinrig.diagnosis.normalise import plain
 from twinrig.diagnosis.root_cause import RootCause
 from twinrig.diagnosis.rules import CONFIDENCES, Kind, Rules, Signature
@@ -60,6 +61,8 @@ class Report:
     facts: Mapping[str, str]
     notes: tuple[Message, ...] = ()
     moments: tuple[Moment, ...] = ()
+    next_probes: tuple[str, ...] = ()
+    """Fix ids of what would make the next log tell more; empty when a cause is known."""
 
 
 def explain_exit(
@@ -75,7 +78,8 @@ def explain_exit(
     causes = [d for d in report.findings if d.signature.tier != "request"]
     if causes:
         return _known(causes, report.notes)
-    return _unknown(report.root, exit_text, report.notes)
+    failure = _unknown(report.root, exit_text, report.notes)
+    return replace(failure, fixes=report.next_probes)
 
 
 def live_failure(report: Report) -> Failure | None:
@@ -128,6 +132,7 @@ def conclude(
         scanned.facts,
         (note,) if note and not wanted else (),
         timeline(scanned.markers, findings, kernel),
+        next_probes(root.line if root else "", scanned.facts) if kind == "unknown" else (),
     )
 
 

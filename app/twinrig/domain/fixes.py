@@ -80,9 +80,13 @@ class Guidance:
 
 
 class Fix(Protocol):
-    """One way out of a finding. ``probes`` name what ``plan`` needs to have read."""
+    """One way out of a finding. ``probes`` name what ``plan`` needs to have read.
+
+    ``title`` is a marked sentence without values; a plan may say it more exactly.
+    """
 
     id: str
+    title: str
     probes: tuple[str, ...]
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan | Guidance:

@@ -80,7 +80,8 @@ class Failure:
 
     ``log_line_no`` is 1-based in the log file of that run. ``permanent``: a restart cannot
     cure it. ``params`` and ``fixes`` are those of the finding, for whoever offers a fix.
-    ``why``: what the cause was told from. ``others``: next candidates, best first.
+    ``why``: what the cause was told from. ``others``: next candidates, best first. Where the
+    cause is not known, ``fixes`` are what makes the next start tell more.
     """
 
     text: Message

@@ -44,6 +44,7 @@ class ExpandableOff:
     """Take expandable segments out of both variables and keep what else they hold."""
 
     id = "env-expandable-off"
+    title = N_("Switch expandable segments off")
     probes: tuple[str, ...] = ()
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:
@@ -68,6 +69,7 @@ class ExpandableOn:
     """Only for exllamav3 behind tabbyAPI."""
 
     id = "env-expandable-on"
+    title = N_("Switch expandable segments on")
     probes: tuple[str, ...] = ()
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:
@@ -96,6 +98,7 @@ class AllocatorUnset:
     """Back to torch's own allocator settings."""
 
     id = "env-alloc-unset"
+    title = N_("Remove the allocator settings")
     probes: tuple[str, ...] = ()
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

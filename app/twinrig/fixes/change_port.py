@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import FixPlan, ProfileStep
 from twinrig.fixes.planning import UndecidedError, needs_profile
-from twinrig.messages import message
+from twinrig.messages import N_, message
 
 _HIGHEST_PORT = 65535
 
@@ -14,6 +14,7 @@ class ChangePort:
     """The finding may name a free port; else it is looked for above the present one."""
 
     id = "cfg-change-port"
+    title = N_("Use another port")
     probes: tuple[str, ...] = ("port",)
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import FixPlan, ProfileStep
 from twinrig.fixes.planning import UndecidedError, needs_profile
-from twinrig.messages import message
+from twinrig.messages import N_, message
 
 
 class DropArgument:
     """The finding names the option as the engine printed it, such as ``--max-foo``."""
 
     id = "cfg-drop-argument"
+    title = N_("Remove the option that the engine does not know")
     probes: tuple[str, ...] = ()
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

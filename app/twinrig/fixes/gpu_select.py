@@ -5,13 +5,14 @@ from __future__ import annotations
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import FixPlan, ProfileStep
 from twinrig.fixes.planning import UndecidedError, needs_profile, nothing_to_change
-from twinrig.messages import message
+from twinrig.messages import N_, message
 
 
 class GpuSelect:
     """Sets ``CUDA_VISIBLE_DEVICES`` by UUID, which is the same on Windows and in WSL."""
 
     id = "cfg-gpu-select"
+    title = N_("Choose the cards the server may use")
     probes: tuple[str, ...] = ("gpu",)
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

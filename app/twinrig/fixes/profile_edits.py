@@ -85,6 +85,7 @@ class ProfileEditFix:
 
     def __init__(self, row: ProfileEdit) -> None:
         self.id = row.fix_id
+        self.title = row.title
         self._row = row
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

@@ -33,6 +33,7 @@ class PlanOrGuidance:
 
     def __init__(self, planned: Fix, words: Fix) -> None:
         self.id = planned.id
+        self.title = planned.title
         self.probes = planned.probes
         self._planned = planned
         self._words = words

@@ -10,7 +10,7 @@ import hashlib
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import CommandStep, FixPlan, FixStep, WriteFileStep
 from twinrig.fixes.planning import UndecidedError, nothing_to_change
-from twinrig.messages import message
+from twinrig.messages import N_, message
 
 PATH = "/etc/sysctl.d/60-twinrig-ptrace.conf"
 KEY = "kernel.yama.ptrace_scope"
@@ -24,6 +24,7 @@ class SysctlPtrace:
     """Needs root; refuses when the drop-in changes between reading and writing."""
 
     id = "sysctl-ptrace-0"
+    title = N_("Let workers of one user share memory (ptrace_scope = 0)")
     probes: tuple[str, ...] = ("ptrace", "ptrace_file")
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:

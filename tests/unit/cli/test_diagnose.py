@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.rule_samples import SHIPPED
+from twinrig.cli.diagnose import fix_titles
 from twinrig.cli.main import main
 from twinrig.composition.targets import open_workbench
+from twinrig.diagnosis.next_probe import ALONE, BLOCKING, TALKING
 from twinrig.hosts.paths import find_paths
 from twinrig.services.workbench import Workbench
 
@@ -91,6 +94,38 @@ def test_text_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(str(log))
     told = capsys.readouterr().out
     assert "not known" in told and "1: KeyError: 'odd'" in told
+
+
+def test_text_names_what_can_be_done_and_how_to_ask_for_it(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text(PORT)
+    run(str(log))
+    told = capsys.readouterr().out
+    assert "What can be done:" in told
+    assert "- Use another port  [cfg-change-port]" in told
+    assert "For one start" not in told
+
+
+def test_an_unknown_cause_tells_what_makes_the_next_log_tell_more(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text("RuntimeError: CUDA error: odd thing in kernels.cu:7")
+    words = ("--context", "tensor_parallel=2")
+    assert run(str(log), *words) == 3
+    told = capsys.readouterr().out
+    assert "- Run CUDA step by step, for one diagnostic start" in told
+    assert "[env-nccl-debug-info]" in told
+    assert run(str(log), "--json", *words, "--context", "NCCL_DEBUG=INFO") == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["next_probes"] == ["env-cuda-launch-blocking", "cfg-tp-1"]
+
+
+def test_every_fix_that_a_rule_or_probe_names_has_a_title() -> None:
+    titles = fix_titles()
+    named = {fix for kind in SHIPPED.kinds for fix in kind.fixes} | {BLOCKING, TALKING, ALONE}
+    assert {fix for fix in named if not titles.get(fix)} == set()
+    assert all(title != fix_id for fix_id, title in titles.items())
 
 
 def test_standard_input(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from twinrig.diagnosis.next_probe import finding_of_failure
 from twinrig.domain.checks import Finding
 from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, Phase, ServerState
 from twinrig.domain.supervision import Failure, PhaseTime, ServerRecord
@@ -37,10 +38,9 @@ class PhaseState(StrEnum):
 
 
 def finding_of(failure: Failure | None) -> Finding | None:
-    """What fixes are offered for; None where nothing is known to help."""
-    if failure is None or not failure.finding_id or not failure.fixes:
-        return None
-    return Finding(failure.finding_id, tuple(failure.params), fixes=tuple(failure.fixes))
+    """What fixes are offered for; None where nothing is known to help. For an unknown cause
+    these make the next start tell more."""
+    return None if failure is None else finding_of_failure(failure)
 
 
 @dataclass(frozen=True)

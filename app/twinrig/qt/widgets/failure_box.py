@@ -95,9 +95,28 @@ class FailureBox(QFrame):
         line = failure.root_cause_line.strip()
         self._line.setText(line if len(line) <= 400 else line[:400] + "…")
         self._line.setVisible(bool(line))
-        self._fix.setVisible(finding_of(failure) is not None)
+        self._render_fix(failure)
         self._jump.setVisible(bool(line) or failure.log_line_no is not None)
         word = CONFIDENCE_WORDS.get(failure.confidence)
         self._confidence.setVisible(word is not None)
         if word is not None:
             self._confidence.show_text(N_("How sure: {confidence}"), confidence=word)
+
+    def _render_fix(self, failure: Failure) -> None:
+        """One button: fixes of a known cause, else what makes the next start tell more."""
+        self._fix.setVisible(finding_of(failure) is not None)
+        texts = self._context.texts
+        if failure.finding_id:
+            self._fix.set_text(N_("What can be done…"))
+            texts.bind(
+                self._fix, QWidget.setToolTip, N_("Fixes for this cause, each with a preview")
+            )
+        else:
+            self._fix.set_text(N_("Learn more at the next start…"))
+            texts.bind(
+                self._fix,
+                QWidget.setToolTip,
+                N_(
+                    "Makes the log of one start tell more; with a preview, and taken back afterwards"
+                ),
+            )
