@@ -116,7 +116,5 @@ class FailureBox(QFrame):
             texts.bind(
                 self._fix,
                 QWidget.setToolTip,
-                N_(
-                    "Makes the log of one start tell more; with a preview, and taken back afterwards"
-                ),
+                N_("Makes the log of one start tell more; with a preview, and with an undo"),
             )
