@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from twinrig.cli.estimate_json import document
 from twinrig.cli.session import FINE, UNKNOWN, Session
@@ -12,6 +14,7 @@ from twinrig.domain.memory import (
     GIB,
     Card,
     Lever,
+    Measurement,
     MemoryPlan,
     PartKind,
     SizingSettings,
@@ -20,7 +23,8 @@ from twinrig.domain.memory import (
 )
 from twinrig.domain.wording import PART_WORDS, VERDICT_WORDS
 from twinrig.messages import Message, message
-from twinrig.services.estimating import SAFE_RESERVE_BYTES, Estimating, cards_of
+from twinrig.services.calibration import match, settings_key
+from twinrig.services.estimating import SAFE_RESERVE_BYTES, Estimating
 from twinrig.sizing.cards import nominal_card
 from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
 from twinrig.sizing.solve import Quantization, best_quantization, levers
@@ -36,7 +40,9 @@ async def run(session: Session) -> int:
         facts = bench.estimating()
         try:
             model = await facts.model(_absolute(args.model))
-            settings = await _settings(args, facts)
+            cards, machine = await _cards(args, facts)
+            settings = _settings(args, facts, cards)
+            settings = replace(settings, **_measured(args, facts, machine, settings))
             plan = estimate(model, settings)
             found = levers(model, settings) if settings.cards else ()
             best = _best(model, settings, args.want_context)
@@ -55,8 +61,9 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
-async def _settings(args: argparse.Namespace, facts: Estimating) -> SizingSettings:
-    cards = await _cards(args, facts)
+def _settings(
+    args: argparse.Namespace, facts: Estimating, cards: tuple[Card, ...]
+) -> SizingSettings:
     exl3 = args.engine in EXL3_ENGINES
     tp = args.tp
     if tp is None and not exl3 and len(cards) > 1:
@@ -94,15 +101,48 @@ async def _settings(args: argparse.Namespace, facts: Estimating) -> SizingSettin
     )
 
 
-async def _cards(args: argparse.Namespace, facts: Estimating) -> tuple[Card, ...]:
+async def _cards(args: argparse.Namespace, facts: Estimating) -> tuple[tuple[Card, ...], str]:
+    """The cards, and the key of this machine; "" for cards that are only talked of."""
     if args.gpu_total_gib is not None:
-        return tuple(Card(int(size * GIB)) for size in args.gpu_total_gib)
+        return tuple(Card(int(size * GIB)) for size in args.gpu_total_gib), ""
     if args.gpus is not None:
-        return tuple(nominal_card(size) for size in args.gpus)
+        return tuple(nominal_card(size) for size in args.gpus), ""
     if args.kv_pool_gib is not None:
-        return ()
-    gpus, samples = await facts.gpus()
-    return cards_of(gpus, samples)
+        return (), ""
+    return await facts.cards()
+
+
+def _measured(
+    args: argparse.Namespace, facts: Estimating, machine: str, settings: SizingSettings
+) -> dict[str, Any]:
+    """What an earlier start of this model on this machine showed, as on the Plan page.
+
+    Another quantisation or a drafter makes it another model. A version that was not named is
+    that of the start.
+    """
+    if not machine or args.no_measurements or args.quantization or args.draft_tokens:
+        return {}
+    wanted = Measurement(
+        machine,
+        settings.engine_id,
+        settings.engine_version,
+        _absolute(args.model),
+        0.0,
+        settings_key=settings_key(
+            {
+                "max_num_batched_tokens": settings.max_num_batched_tokens or 0,
+                "max_num_seqs": settings.max_num_seqs or 0,
+                "enforce_eager": settings.enforce_eager,
+                "tensor_parallel_size": settings.tensor_parallel or 1,
+                "pipeline_parallel_size": settings.pipeline_parallel,
+                "language_model_only": settings.text_only,
+            }
+        ),
+    )
+    found = match(facts.store.all(), wanted)
+    if found is None:
+        return {}
+    return {"measurement": found, "engine_version": found.engine_version}
 
 
 def _best(model: SizedModel, settings: SizingSettings, context: int | None) -> Quantization | None:
@@ -120,6 +160,7 @@ def _show(terminal: Terminal, plan: MemoryPlan, found: tuple[Lever, ...]) -> Non
     terminal.line()
     if plan.gpus:
         terminal.table(_table(terminal, plan))
+        _show_held(terminal, plan)
         terminal.line()
     for label, value in _figures(plan):
         terminal.line(f"{terminal.text(label)}: {value}")
@@ -134,6 +175,20 @@ def _show(terminal: Terminal, plan: MemoryPlan, found: tuple[Lever, ...]) -> Non
         terminal.say(message("Assumed:"))
         for sentence in plan.assumptions:
             terminal.paragraph(sentence, "  ")
+
+
+def _show_held(terminal: Terminal, plan: MemoryPlan) -> None:
+    """Who holds what is not for the engine, card by card."""
+    for gpu in plan.gpus:
+        for part in gpu.parts:
+            if part.kind is PartKind.RESERVED and part.size_bytes:
+                text = message(
+                    "GPU {index}, {size} GiB: {text}",
+                    index=gpu.index,
+                    size=f"{part.size_bytes / GIB:.2f}",
+                    text=part.text,
+                )
+                terminal.paragraph(text, "  ")
 
 
 def _table(terminal: Terminal, plan: MemoryPlan) -> list[list[str]]:

@@ -67,6 +67,11 @@ def _cards(parser: argparse.ArgumentParser, tr: Translator) -> None:
         help=text(N_("kept free on each card whose free memory is not measured")),
     )
     parser.add_argument(
+        "--no-measurements",
+        action="store_true",
+        help=text(N_("ignore what earlier starts of this model on this machine showed")),
+    )
+    parser.add_argument(
         "--safe", action="store_true", help=text(N_("keep 2 GiB free on each card, for WSL2"))
     )
 

@@ -57,7 +57,12 @@ def document(
     return found
 
 
-def _gpu(gpu: GpuPlan) -> dict[str, int]:
+def _gpu(gpu: GpuPlan) -> dict[str, Any]:
     """``total_bytes`` is the sum of the parts: the card less what is reserved, if it fits."""
+    held = next((part for part in gpu.parts if part.kind is PartKind.RESERVED), None)
     sizes = {name: sum(gpu.size(kind) for kind in kinds) for name, kinds in _PARTS.items()}
-    return {**sizes, "total_bytes": sum(sizes.values())}
+    reserved = {
+        "reserved_bytes": held.size_bytes if held else None,
+        "reserved": held.text if held else None,
+    }
+    return {**sizes, "total_bytes": sum(sizes.values()), **reserved}

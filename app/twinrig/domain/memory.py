@@ -47,12 +47,16 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True)
 class Card:
-    """One card. ``free_bytes`` None: not measured. ``nominal_gb``: the size on its box."""
+    """One card. ``free_bytes`` None: not measured. ``nominal_gb``: the size on its box.
+
+    ``holders`` are programs that hold the rest; empty = cannot be told.
+    """
 
     total_bytes: int
     free_bytes: int | None = None
     name: str = ""
     nominal_gb: float | None = None
+    holders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,38 @@ def make_measurement(
     )
 
 
+def match(
+    measurements: Sequence[Measurement],
+    wanted: Measurement,
+) -> Measurement | None:
+    """The newest measurement of the same machine, engine, model and settings.
+
+    A version "" matches any. Settings that say what the engine does anyway (off, one card) count
+    as not set.
+    """
+    for found in reversed(measurements):
+        same = (
+            (found.machine, found.engine_id) == (wanted.machine, wanted.engine_id)
+            and wanted.engine_version in ("", found.engine_version)
+            and found.model.rstrip("/") == wanted.model.rstrip("/")
+            and _decisive(found.settings_key) == _decisive(wanted.settings_key)
+        )
+        if same:
+            return found
+    return None
+
+
+def _decisive(key: str) -> dict[str, Any] | str:
+    try:
+        chosen = json.loads(key)
+    except ValueError:
+        return key
+    if not isinstance(chosen, dict):
+        return key
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size")
+    return {k: v for k, v in chosen.items() if v and not (k in sizes and v == 1)}
+
+
 class CalibrationStore:
     """Measurements in one JSON file. A damaged file is left alone and told by ``problem``."""
 

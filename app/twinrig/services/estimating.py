@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from twinrig.domain.errors import GpuUnavailableError, TwinrigError
@@ -11,7 +11,7 @@ from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.memory import GIB, Card, Measurement
 from twinrig.domain.ports import Clock, GpuProbe, Host
 from twinrig.domain.profile import Profile
-from twinrig.domain.server import ServerState
+from twinrig.domain.server import ACTIVE_STATES, ServerState
 from twinrig.services.calibration import (
     CalibrationStore,
     machine_key,
@@ -19,6 +19,7 @@ from twinrig.services.calibration import (
     settings_key,
 )
 from twinrig.services.controller import ServerController
+from twinrig.services.gpu_holders import read_holders
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.sized_models import read_sized_model
 from twinrig.services.sizing_settings import share
@@ -71,6 +72,18 @@ class Estimating:
             return (), ()
         finally:
             probe.close()
+
+    async def cards(self) -> tuple[tuple[Card, ...], str]:
+        """This target's cards with what is free and who holds the rest, and the machine's key.
+
+        While our own server runs nothing is measured: what it holds is free when it restarts.
+        """
+        gpus, samples = await self.gpus()
+        record = await self._controller.active_record()
+        if record is not None and record.state in ACTIVE_STATES:
+            samples = ()
+        holders = await read_holders(self._host) if samples else {}
+        return cards_of(gpus, samples, holders), machine_key(gpus)
 
     @property
     def reserve_bytes(self) -> int:
@@ -129,8 +142,16 @@ def _budget(profile: Profile, gpus: Sequence[GpuInfo]) -> int | None:
     return int(min(totals) * share(profile.settings.get("gpu_memory_utilization")))
 
 
-def cards_of(gpus: Sequence[GpuInfo], samples: Sequence[GpuSample]) -> tuple[Card, ...]:
-    """Cards with what is free now; without a reading the free memory is not known."""
+def cards_of(
+    gpus: Sequence[GpuInfo],
+    samples: Sequence[GpuSample],
+    holders: Mapping[str, tuple[str, ...]] | None = None,
+) -> tuple[Card, ...]:
+    """Cards with what is free now; without a reading the free memory is not known.
+
+    ``holders`` are programs by the card's uuid, see ``read_holders``.
+    """
+    programs = holders or {}
     readings = {sample.uuid: sample for sample in samples}
     found = []
     for gpu in gpus:
@@ -142,7 +163,7 @@ def cards_of(gpus: Sequence[GpuInfo], samples: Sequence[GpuSample]) -> tuple[Car
         free = None
         if used is not None:
             free = max(0, total - used)
-        found.append(Card(total, free, gpu.name))
+        found.append(Card(total, free, gpu.name, holders=programs.get(gpu.uuid, ())))
     return tuple(found)
 
 

@@ -227,7 +227,7 @@ def _gpu(base: Exl3Base, index: int, load: Load) -> GpuPlan:
         PartKind.GRAPHS: 0,
     }
     sizes[PartKind.HEADROOM] = max(0, card.total_bytes - sum(sizes.values()))
-    parts = tuple(MemoryPart(k, size, words.part("exl3", k)) for k, size in sizes.items())
+    parts = tuple(MemoryPart(k, size, words.part("exl3", k, card)) for k, size in sizes.items())
     return GpuPlan(index, card.total_bytes, parts, card.name)
 
 

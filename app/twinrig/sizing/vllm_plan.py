@@ -277,7 +277,9 @@ def _gpu(parts: Parts, index: int, card: Card) -> GpuPlan:
     return GpuPlan(
         index,
         card.total_bytes,
-        tuple(MemoryPart(kind, size, words.part("vllm", kind)) for kind, size in sizes.items()),
+        tuple(
+            MemoryPart(kind, size, words.part("vllm", kind, card)) for kind, size in sizes.items()
+        ),
         card.name,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from twinrig.domain.memory import GIB, Measurement, PartKind, SizingSettings, Verdict
+from twinrig.domain.memory import GIB, Card, Measurement, PartKind, SizingSettings, Verdict
 from twinrig.messages import Message, message
 from twinrig.sizing.shape import AttentionKind, ModelShape
 from twinrig.sizing.versions import parse_version
@@ -45,9 +45,22 @@ _EXL3: Mapping[PartKind, Message] = MappingProxyType(
 )
 
 
-def part(engine_id: str, kind: PartKind) -> Message:
-    """What a part of the memory is."""
+def part(engine_id: str, kind: PartKind, card: Card) -> Message:
+    """What a part of the memory is; of measured memory that is not free, who holds it."""
+    if kind is PartKind.RESERVED and card.free_bytes is not None:
+        return _held(card)
     return (_VLLM if engine_id == "vllm" else _EXL3)[kind]
+
+
+def _held(card: Card) -> Message:
+    if not card.holders:
+        return message(
+            "Held by the desktop, the driver and other programs; which ones cannot be told here."
+        )
+    return message(
+        "Held by {programs}; what is left of it by the desktop and the driver.",
+        programs=", ".join(card.holders),
+    )
 
 
 def gib(size_bytes: float) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from fixtures.sizing_models import DENSE_8B, FALCON_7B, HYBRID_27B
 from twinrig.cli.main import main
 from twinrig.composition.targets import open_workbench
+from twinrig.domain.memory import GIB, Measurement
 from twinrig.hosts.paths import find_paths
+from twinrig.services.calibration import settings_key
 
 PARTS = (
     "weights_bytes",
@@ -103,7 +107,7 @@ def test_the_json_of_exllamav3(run, model) -> None:
     assert data["kv_bytes_per_token_total"] == 10_240
     assert data["state_bytes_per_slot_total"] == 314_838_528
     for gpu in data["gpus"]:
-        assert set(gpu) == {*PARTS, "total_bytes"}
+        assert set(gpu) == {*PARTS, "total_bytes", "reserved_bytes", "reserved"}
         assert all(isinstance(v, int) and v >= 0 for v in gpu.values())
         assert gpu["total_bytes"] == sum(gpu[part] for part in PARTS)
     assert data["kv_bytes_total"] == sum(g["kv_bytes"] for g in data["gpus"])
@@ -223,3 +227,53 @@ def test_reserves(run, model) -> None:
 
     assert longest("--safe") <= longest() <= longest("--reserve-gib", "0")
     assert longest("--safe", "--text-only") >= longest("--safe")
+
+
+async def _this_machine(twinrig_home: Path, **changes) -> None:
+    """Keep a measurement of the demo rig's cards and model."""
+    environ = {"TWINRIG_HOME": str(twinrig_home), "PATH": "/usr/bin:/bin"}
+    bench = open_workbench("demo", find_paths(environ), environ)
+    facts = bench.estimating()
+    _, machine = await facts.cards()
+    key = settings_key({"tensor_parallel_size": 2})
+    found = Measurement(
+        machine, "vllm", "0.30.1", MODEL, 5.0, 6 * GIB, 2 * GIB, 3 * GIB, settings_key=key
+    )
+    assert facts.store.add(replace(found, **changes))
+    await bench.http.close()
+
+
+async def test_an_earlier_start_of_this_machine_is_used_and_told(run, twinrig_home) -> None:
+    await _this_machine(twinrig_home)
+    words = ("--model", MODEL)
+
+    def asked(*more: str) -> dict:
+        code, out = run(*words, "--json", *more, target="demo")
+        assert code == 0
+        return json.loads(out)
+
+    found = await asyncio.to_thread(asked)
+    assert found["calibrated"] is True
+    assert found["gpus"][0]["weights_bytes"] == 6 * GIB
+    cold = await asyncio.to_thread(asked, "--no-measurements")
+    assert cold["calibrated"] is False
+    assert cold["gpus"][0]["weights_bytes"] != 6 * GIB
+    for other in (
+        ("--engine-version", "0.29.0"),
+        ("--enforce-eager",),
+        ("--tp", "1"),
+        ("--gpus", "12,12"),
+        ("--quantization", "fp8"),
+    ):
+        assert (await asyncio.to_thread(asked, *other))["calibrated"] is False, other
+    _, text = await asyncio.to_thread(lambda: run(*words, target="demo"))
+    assert "Overhead as measured on this machine with vllm 0.30.1" in " ".join(text.split())
+
+
+def test_who_holds_the_rest_of_a_card_is_told_or_said_to_be_unknown(run) -> None:
+    code, out = run("--model", MODEL, "--json", target="demo")
+    gpu = json.loads(out)["gpus"][0]
+    assert code == 0
+    assert gpu["reserved_bytes"] > 0
+    assert "cannot be told" in gpu["reserved"]
+    assert "cannot be told" in run("--model", MODEL, target="demo")[1]

@@ -15,6 +15,7 @@ from twinrig.services.calibration import (
     CalibrationStore,
     machine_key,
     make_measurement,
+    match,
     settings_key,
 )
 from twinrig.sizing.start_log import StartFigures
@@ -140,3 +141,18 @@ def test_keys() -> None:
     plain = settings_key({"context_length": 5, "max_num_seqs": 8})
     assert plain == settings_key({"max_num_seqs": 8, "context_length": 9})
     assert plain != settings_key({"max_num_seqs": 9})
+
+
+def test_a_match_ignores_what_the_engine_does_anyway() -> None:
+    kept = replace(ONE, settings_key=settings_key({"max_num_seqs": 8, "enforce_eager": False}))
+    asked = {"max_num_seqs": 8, "tensor_parallel_size": 1, "language_model_only": False}
+    wanted = replace(ONE, settings_key=settings_key(asked), model="/m/")
+    assert match((kept,), wanted) == kept
+    assert match((kept,), replace(wanted, engine_version="")) == kept
+    two = replace(wanted, settings_key=settings_key({**asked, "tensor_parallel_size": 2}))
+    assert match((kept,), two) is None
+    assert match((kept,), replace(wanted, machine="other")) is None
+    assert match((kept,), replace(wanted, engine_version="0.1")) is None
+    newer = replace(kept, taken_at_s=9.0)
+    assert match((kept, newer), wanted) == newer
+    assert match((replace(kept, settings_key="{"),), wanted) is None

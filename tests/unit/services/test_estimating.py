@@ -241,3 +241,13 @@ def test_settings_of_tabbyapi() -> None:
     assert (plain.tensor_parallel, plain.gpu_split, plain.draft_tokens) == (None, (), 0)
     short = settings_of(profile("tabbyapi", gpu_split=("9",)), cards, reserve_bytes=0)
     assert short.gpu_split == ()
+
+
+async def test_cards_are_not_measured_while_our_own_server_holds_them(parts) -> None:
+    cards, machine = await parts.facts.cards()
+    assert [card.free_bytes for card in cards] == [None, None]
+    assert "RTX 3090" in machine
+    parts.controller.record = None
+    cards, again = await parts.facts.cards()
+    assert [card.free_bytes for card in cards] == [23 * GIB, 22 * GIB]
+    assert again == machine

@@ -17,10 +17,8 @@ from twinrig.domain.memory import (
     Verdict,
 )
 from twinrig.domain.profile import Profile
-from twinrig.domain.server import ACTIVE_STATES
 from twinrig.messages import Message, message
-from twinrig.services.calibration import machine_key, settings_key
-from twinrig.services.estimating import cards_of
+from twinrig.services.calibration import match, settings_key
 from twinrig.services.sizing_settings import settings_of
 from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
 from twinrig.sizing.solve import levers
@@ -66,10 +64,7 @@ async def gather_facts(workbench: Workbench, path: str) -> SizingFacts:
     """Read model folder, cards and measurements of the target."""
     facts = workbench.estimating()
     await facts.collect(workbench.profiles)
-    gpus, samples = await facts.gpus()
-    record = await workbench.controller.active_record()
-    if record is not None and record.state in ACTIVE_STATES:
-        samples = ()  # what our own server holds is free again when it restarts
+    cards, machine = await facts.cards()
     model, error = None, None
     try:
         model = await facts.model(path)
@@ -79,8 +74,8 @@ async def gather_facts(workbench: Workbench, path: str) -> SizingFacts:
         path=path,
         model=model,
         error=error,
-        cards=cards_of(gpus, samples),
-        machine=machine_key(gpus),
+        cards=cards,
+        machine=machine,
         measurements=facts.store.all(),
         reserve_bytes=facts.reserve_bytes,
     )
@@ -112,19 +107,16 @@ def answer(facts: SizingFacts, profile: Profile) -> SizingAnswer:
 
 
 def _measurement(facts: SizingFacts, profile: Profile) -> Measurement | None:
-    key = settings_key(profile.settings)
     engine = profile.engine
-    wanted = (facts.machine, engine.id, engine.version, profile.model.path, key)
-    for found in reversed(facts.measurements):
-        if wanted == (
-            found.machine,
-            found.engine_id,
-            found.engine_version,
-            found.model,
-            found.settings_key,
-        ):
-            return found
-    return None
+    wanted = Measurement(
+        facts.machine,
+        engine.id,
+        engine.version,
+        profile.model.path,
+        0.0,
+        settings_key=settings_key(profile.settings),
+    )
+    return match(facts.measurements, wanted)
 
 
 def best_settings(profile: Profile, plan: MemoryPlan) -> dict[str, str]:
