@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +16,7 @@ from twinrig.domain.errors import HostError, UsageError
 from twinrig.files import write_atomic
 from twinrig.fixes.registry import load_fixes
 from twinrig.messages import N_, message
-from twinrig.services.case import Case, case_report, own_case
+from twinrig.services.case import Case, case_report, checks_of, own_case
 from twinrig.services.diagnoser import Diagnoser
 
 CONFIDENCE_WORDS = {
@@ -36,6 +37,8 @@ async def run(session: Session) -> int:
     if args.file is None:
         async with session.bench() as bench:
             case = await own_case(bench, await pick_id(bench, args.profile), given)
+            if args.report is not None:
+                case = replace(case, checks=await checks_of(bench, case.profile))
     else:
         case = Case(args.file, given)
     report = _read(diagnoser, case.path, case.facts)

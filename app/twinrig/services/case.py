@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import platform
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from twinrig.diagnosis.explain import Report
 from twinrig.diagnosis.normalise import LogDecoder
-from twinrig.domain.errors import TwinrigError, UsageError
+from twinrig.domain.checks import CheckResult
+from twinrig.domain.errors import HostError, TwinrigError, UsageError
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
 from twinrig.messages import message
+from twinrig.services.diagnoser import Diagnoser
 from twinrig.services.journal import JournalEntry
 from twinrig.services.redaction import Redactor
 from twinrig.services.report import LOG_LINES, ReportParts, build_report
@@ -34,13 +37,43 @@ class Case:
     profile: Profile | None = None
     changes: Sequence[JournalEntry] = ()
     state: str = ""
+    checks: Sequence[CheckResult] = ()
     secrets: Sequence[str] = field(default=(), repr=False)
 
 
-async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) -> Case:
+async def own_report(bench: Workbench, profile_id: str, diagnoser: Diagnoser) -> str:
+    """The masked report of a profile's own server with the checks of its machine; also of one
+    that has not written a log yet. Raises HostError when the log cannot be read."""
+    case = await own_case(bench, profile_id, {}, needs_log=False)
+    checks = await checks_of(bench, case.profile)
+    return await asyncio.to_thread(_own_report, replace(case, checks=checks), diagnoser)
+
+
+async def checks_of(bench: Workbench, profile: Profile | None) -> tuple[CheckResult, ...]:
+    """Results of all cheap checks; read-only."""
+    return tuple([result async for result in bench.preflight.run(profile)])
+
+
+def _own_report(case: Case, diagnoser: Diagnoser) -> str:
+    try:
+        with Path(case.path).open("rb") as source:
+            found = diagnoser.diagnose(source, case.facts)
+    except FileNotFoundError:
+        return case_report(case, None)
+    except OSError as error:
+        raise HostError(
+            message("{path} cannot be read: {reason}.", path=case.path, reason=str(error)),
+            message("Check the name and the permissions of the file."),
+        ) from error
+    return case_report(case, found)
+
+
+async def own_case(
+    bench: Workbench, profile_id: str, given: Mapping[str, str], *, needs_log: bool = True
+) -> Case:
     """The case of a profile's own server. ``given`` facts win over what is found out.
 
-    Raises UsageError when it has not written a log.
+    Raises UsageError when it needs a log and the server has not written one.
     """
     facts: dict[str, str] = {}
     profile: Profile | None = None
@@ -53,7 +86,7 @@ async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) 
         facts.update(profile_facts(profile, on_wsl=bench.on_wsl))
         secrets.extend(await _secret(bench, profile))
     path = bench.layout.log(profile_id)
-    if not path.exists():
+    if needs_log and not path.exists():
         raise UsageError(
             message("The server of {profile} has not written a log yet.", profile=profile_id),
             message("Start it, or name a log file."),
@@ -71,7 +104,9 @@ async def own_case(bench: Workbench, profile_id: str, given: Mapping[str, str]) 
             age = max(0.0, bench.clock.now() - record.started_at_s)
             facts["dmesg"] = await kernel_log(bench.host, age)
     changes = bench.journal.entries()
-    return Case(str(path), {**facts, **given}, profile, changes, state, secrets)
+    return Case(
+        str(path), {**facts, **given}, profile, changes, state=state, secrets=tuple(secrets)
+    )
 
 
 async def _secret(bench: Workbench, profile: Profile) -> list[str]:
@@ -84,8 +119,8 @@ async def _secret(bench: Workbench, profile: Profile) -> list[str]:
     return [key] if key else []
 
 
-def case_report(case: Case, report: Report) -> str:
-    """The masked report of a case, with the last lines of its log."""
+def case_report(case: Case, report: Report | None) -> str:
+    """The masked report of a case, with the last lines of its log; ``report`` None: no log."""
     names = [platform.node(), _user()]
     parts = ReportParts(
         diagnosis=report,
@@ -94,6 +129,7 @@ def case_report(case: Case, report: Report) -> str:
         versions=[
             (n, case.facts[n]) for n in ("vllm", "exllamav3", "wsl_version") if n in case.facts
         ],
+        checks=case.checks,
         changes=case.changes,
         state=case.state,
     )

@@ -181,3 +181,4 @@ def test_the_log_of_the_own_server(
     assert code == 1 and "port-in-use" in told
     code, told = call(*words, "--report")
     assert code == 1 and "## Settings" in told and 'id: "rig"' in told and "taro" not in told
+    assert "## Checks" in told and ": gpu-visible" in told

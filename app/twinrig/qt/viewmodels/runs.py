@@ -13,6 +13,8 @@ from twinrig.domain.errors import GpuUnavailableError, TwinrigError
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import Failure
 from twinrig.qt.viewmodels.log import CHUNK_BYTES
+from twinrig.services.case import own_report
+from twinrig.services.diagnoser import Diagnoser
 from twinrig.services.live_diagnosis import live_failures
 from twinrig.services.run_context import profile_facts
 
@@ -107,6 +109,12 @@ async def cause_stream(workbench: Workbench, profile_id: str) -> AsyncIterator[F
     path = workbench.layout.log(profile_id)
     async for failure in live_failures(path, rules, facts, workbench.clock):
         yield failure
+
+
+async def report_of(workbench: Workbench, profile_id: str) -> str:
+    """The masked report of a profile's server, its checks run anew."""
+    rules = await asyncio.to_thread(load_shipped, assets.read_text)
+    return await own_report(workbench, profile_id, Diagnoser(rules))
 
 
 async def find_install(

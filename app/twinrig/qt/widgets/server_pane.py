@@ -42,6 +42,7 @@ from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.log_view import LogView
 from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon, row
 from twinrig.qt.widgets.phase_list import PhaseList
+from twinrig.qt.widgets.report_dialog import ReportDialog
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -124,6 +125,14 @@ class ServerPane(QWidget):
         self._tabs.addTab(self._phases, "")
         self._tabs.addTab(self.log, "")
         bind(self._tabs, QWidget.setAccessibleName, N_("Steps, log and changes"))
+        self._report = Button(
+            context,
+            N_("Report…"),
+            self.open_report,
+            icon="copy",
+            tip=N_("All that is known, without keys and names, to show it to others"),
+        )
+        self._tabs.setCornerWidget(self._report)
         self._layout_parts()
 
     def _layout_parts(self) -> None:
@@ -294,6 +303,12 @@ class ServerPane(QWidget):
                 self._notice.tell_error,
             )
 
+    def open_report(self) -> None:
+        """Make the report and show it; nothing is copied or saved before."""
+        dialog = ReportDialog(self._context, self.profile_id, self._dialogs, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
     def _saved(self, path: Path, _result: object) -> None:
         self._notice.tell(N_("The log was saved: {path}"), tone="ok", path=str(path))
 
@@ -375,6 +390,7 @@ class ServerPane(QWidget):
         self._stop.setEnabled(known and view.can_stop and self._pending != "stop")
         self._restart.setEnabled(known and free and view.can_restart)
         self._copy_url.setVisible(bool(view.base_url))
+        self._report.setEnabled(known)
         self._autostart.setEnabled(known and free and view.autostart is not None)
         self._autostart.setChecked(bool(view.autostart))
         self._context.texts.bind(self._autostart, QWidget.setToolTip, self._autostart_tip())
