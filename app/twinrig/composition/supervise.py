@@ -61,18 +61,27 @@ def supervisor_parts(
     profiles.path(profile_id)
     preparer = Preparer(rig, layout, open_secrets(paths, environ))
     explain = ExitExplainer(
-        load_shipped(assets.read_text), lambda: profiles.load(profile_id), on_wsl=rig.on_wsl
+        load_shipped(assets.read_text),
+        lambda: profiles.load(profile_id),
+        on_wsl=rig.on_wsl,
+        host=rig.host,
     )
+
+    async def prepare(profile: Profile) -> LaunchSpec:
+        await explain.before_launch()
+        return await preparer.prepare(profile)
+
     return SupervisorParts(
         layout=layout,
         load_profile=profiles.load,
-        prepare=preparer.prepare,
+        prepare=prepare,
         engine_for=preparer.engine_for,
         launcher=LocalServerLauncher(environ, root / "runs"),
         http=HttpxClient(),
         clock=SystemClock(),
         lock=FileLock(root, profile_id),
         explain=explain,
+        look=explain.look,
         is_permanent=is_permanent,
     )
 

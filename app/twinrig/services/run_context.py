@@ -17,6 +17,10 @@ KERNEL_LINES = 400
 CLOCK_SLACK_S = 5.0
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?) ")
 _STAMP = re.compile(r"(?:<\d+>)?\[ *(\d+\.\d+)\]")
+_PROCESS = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S.*)")
+_WORKER = "VLLM::"
+_MAX_ORPHANS = 32
+_PTRACE = "/proc/sys/kernel/yama/ptrace_scope"
 _DECISIVE = ("dxg", "oom", "Out of memory", "Killed process", "EXT4-fs", "NVRM", "Remounting")
 _VERSION_FACTS = {"vllm": "vllm", "tabbyapi": "exllamav3"}
 
@@ -61,21 +65,83 @@ def _after(line: str, since_s: float) -> bool:
     return stamp is not None and float(stamp[1]) >= since_s
 
 
-class ExitExplainer:
-    """Explains the exits of one profile's server, with its profile and its earlier crash in mind.
+async def orphan_workers(host: Host) -> str:
+    """vLLM's processes whose server is gone, one a line; "" when there are none, or nobody can
+    tell."""
+    try:
+        table = await host.run(["ps", "-eo", "pid=,ppid=,args="], timeout_s=5.0)
+    except HostError:
+        return ""
+    return orphans_of(table.output) if table.returncode == 0 else ""
 
-    ``load`` gives the profile as it is now; it may raise, then less is known.
+
+def orphans_of(table: str) -> str:
+    """``table`` holds process, parent and command line a line. The workers of a server that
+    lives are nobody's orphans."""
+    rows = {m[1]: (m[2], m[3]) for line in table.splitlines() if (m := _PROCESS.match(line))}
+    found = []
+    for pid, (parent, title) in rows.items():
+        if title.startswith(_WORKER):
+            top = parent
+            while rows.get(top, ("", ""))[1].startswith(_WORKER):
+                top = rows[top][0]
+            if "vllm" not in rows.get(top, ("", ""))[1]:
+                found.append(f"{pid} {title[:60]}")
+    return "\n".join(found[:_MAX_ORPHANS])
+
+
+async def _kernel_setting(host: Host, path: str) -> str:
+    try:
+        answer = await host.run(["cat", path], timeout_s=5.0)
+    except HostError:
+        return ""
+    return answer.output.strip() if answer.returncode == 0 else ""
+
+
+class ExitExplainer:
+    """Explains the exits of one profile's server, with its profile, its earlier crash and what
+    stood beside the log in mind.
+
+    ``load`` gives the profile as it is now; it may raise, then less is known. ``before_launch``
+    and ``look`` gather facts from ``host``; neither raises.
     """
 
-    def __init__(self, rules: Rules, load: Callable[[], Profile], *, on_wsl: bool) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        load: Callable[[], Profile],
+        *,
+        on_wsl: bool,
+        host: Host | None = None,
+    ) -> None:
+        self._host = host
+        self._orphans = ""
+        self._beside: dict[str, str] = {}
         self._rules = rules
         self._load = load
         self._on_wsl = on_wsl
         self._crash = ""
 
+    async def before_launch(self) -> None:
+        """Note the workers of servers that are gone: later they cannot be told from our own."""
+        self._beside = {}
+        self._orphans = await orphan_workers(self._host) if self._host else ""
+
+    async def look(self, age_s: float) -> None:
+        """After an exit: what the kernel said in the last ``age_s`` seconds, and its settings."""
+        if self._host is None:
+            return
+        found = {
+            "dmesg": await kernel_log(self._host, age_s),
+            "kernel.yama.ptrace_scope": await _kernel_setting(self._host, _PTRACE),
+        }
+        self._beside = {name: value for name, value in found.items() if value}
+
     def __call__(self, lines: Sequence[str], status: ExitStatus) -> Failure:
         """Never raises for any content of the log."""
-        facts = self._facts()
+        facts = {**self._facts(), **self._beside}
+        if self._orphans:
+            facts["leftover_processes"] = self._orphans
         if self._crash:
             facts[PREVIOUS_CRASH] = self._crash
         failure = explain_exit(lines, str(status), self._rules, facts)

@@ -21,6 +21,10 @@ def _never(_failure: Failure) -> bool:
     return False
 
 
+async def no_look(_age_s: float) -> None:
+    """Nothing stands beside the log."""
+
+
 def new_run_id() -> str:
     """A run id that no other run has."""
     return uuid.uuid4().hex
@@ -31,7 +35,9 @@ class SupervisorParts:
     """Ports and rules. ``prepare`` turns a profile into what to launch; its errors are final.
 
     ``explain`` turns the lines of a run and its exit into a cause; ``log_line_no`` of its answer
-    is the 1-based index into these lines. ``is_permanent``: a restart cannot cure this failure.
+    is the 1-based index into these lines. ``look`` runs before it, with the seconds since the
+    launch, and may gather what stands beside the log. ``is_permanent``: a restart cannot cure
+    this failure.
     """
 
     layout: StateLayout
@@ -46,5 +52,6 @@ class SupervisorParts:
     is_permanent: Callable[[Failure], bool] = _never
     port_in_use: Callable[[Endpoint], Awaitable[bool]] = port_in_use
     is_refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
+    look: Callable[[float], Awaitable[None]] = no_look
     make_run_id: Callable[[], str] = new_run_id
     timing: Timing = field(default_factory=Timing)

@@ -24,6 +24,8 @@ from twinrig.supervisor.probe import ProbeResult
 from twinrig.supervisor.readiness import Asker, NotReady, until_listening, until_proven
 from twinrig.supervisor.waiting import first
 
+LOOK_S = 12.0
+"""Longest wait for what stands beside the log of a server that ended."""
 _RUN_ID_VARIABLE = "TWINRIG_RUN_ID"
 _LOAD_PHASES = frozenset(Phase) - {Phase.PROBE, Phase.SERVE, Phase.STOP}
 
@@ -155,6 +157,7 @@ class ServerRun:
             self._stopping()
             return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
         if self._exit is not None:
+            await self._look()
             return self._crashed(self._exit, served_s)
         assert problem is not None
         if isinstance(problem, Message):
@@ -163,6 +166,15 @@ class ServerRun:
         self._context.log.say(problem.failure.text)
         grace_s = await self._context.sweeper.stop(server, self._spec, run_id)
         return RunEnd(problem.failure, problem.permanent, served_s, grace_s)
+
+    async def _look(self) -> None:
+        """Let the diagnosis see what stands beside the log; a fault of that costs nothing else."""
+        context = self._context
+        age_s = self._clock.now() - (context.store.record.started_at_s or self._clock.now())
+        try:
+            await asyncio.wait_for(context.parts.look(max(0.0, age_s)), LOOK_S)
+        except Exception as error:  # noqa: BLE001 whatever it raises, the server must be kept
+            context.log.say(f"nothing could be seen beside the log: {error!r}")
 
     def _crashed(self, status: ExitStatus, served_s: float | None) -> RunEnd:
         parts = self._context.parts

@@ -19,7 +19,7 @@ from twinrig.services.diagnoser import CHUNK_BYTES, Diagnoser
 from twinrig.services.journal import JournalEntry
 from twinrig.services.redaction import Redactor
 from twinrig.services.report import ReportParts, build_report
-from twinrig.services.run_context import ExitExplainer, kernel_log, profile_facts
+from twinrig.services.run_context import ExitExplainer, kernel_log, orphans_of, profile_facts
 
 PORT = "OSError: [Errno 98] Address already in use"
 ASSERT = "GPU assert: an illegal memory access was encountered /x/{file} 133"
@@ -148,3 +148,71 @@ def test_a_case_report_reads_the_end_of_the_log(tmp_path: Path, diagnoser: Diagn
     assert tail(tmp_path / "none") == []
     log.write_text("short", encoding="utf-16")
     assert tail(log) == ["short"]
+
+
+PS = """
+    1     0 /sbin/init
+  700     1 VLLM::EngineCore
+  701   700 VLLM::Worker_TP0
+  800     1 /v/bin/python /v/bin/vllm serve /m
+  801   800 VLLM::EngineCore
+  802   801 VLLM::Worker_TP0
+  900   899 VLLM::Worker_TP1
+odd line
+"""
+SHORT = (
+    "ValueError: Free memory on device cuda:0 (3.20/24.00 GiB) on startup is less than desired"
+    " GPU memory utilization (0.9, 21.60 GiB)."
+)
+
+
+class Machine:
+    """A host that answers by program; every other program is missing."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = answers
+
+    async def run(self, command: list[str], *, timeout_s: float) -> CommandResult:
+        if command[0] not in self.answers:
+            raise HostError(message("gone"), message("wait"))
+        return CommandResult(tuple(command), 0, self.answers[command[0]].encode(), b"", 0.1)
+
+
+def test_workers_of_a_living_server_are_nobodys_orphans() -> None:
+    assert orphans_of(PS).splitlines() == [
+        "700 VLLM::EngineCore",
+        "701 VLLM::Worker_TP0",
+        "900 VLLM::Worker_TP1",
+    ]
+    assert orphans_of("") == ""
+
+
+async def test_workers_left_before_the_launch_explain_why_memory_is_not_free() -> None:
+    host = Machine(ps=PS)
+    explain = ExitExplainer(SHIPPED, profile, on_wsl=False, host=host)
+    assert explain([SHORT], ExitStatus(1, None)).finding_id == "vram-startup-not-free"
+    await explain.before_launch()
+    assert explain([SHORT], ExitStatus(1, None)).finding_id == "vllm-orphan-workers"
+    host.answers["ps"] = "1 0 /sbin/init"
+    await explain.before_launch()
+    assert explain([SHORT], ExitStatus(1, None)).finding_id == "vram-startup-not-free"
+
+
+async def test_what_the_kernel_said_explains_an_exit_without_words() -> None:
+    host = Machine(dmesg=f"[ 5990.5] {KILLED}", cat="6000.0 1.0")
+    explain = ExitExplainer(SHIPPED, profile, on_wsl=False, host=host)
+    guessed = explain(["INFO: fine"], ExitStatus(None, 9))
+    await explain.look(60.0)
+    told = explain(["INFO: fine"], ExitStatus(None, 9))
+    assert told.finding_id == "ram-oom-killed"
+    assert told.confidence == "high" and guessed.confidence != "high"
+    await explain.before_launch()
+    assert explain(["INFO: fine"], ExitStatus(None, 9)) == guessed, "of the last run only"
+
+
+async def test_a_machine_that_tells_nothing_costs_nothing() -> None:
+    for host in (None, Machine()):
+        explain = ExitExplainer(SHIPPED, profile, on_wsl=False, host=host)
+        await explain.before_launch()
+        await explain.look(5.0)
+        assert explain([PORT], ExitStatus(1, None)).finding_id == "port-in-use"

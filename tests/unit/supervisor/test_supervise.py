@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from fixtures.supervision import make_profile, make_spec, own_log, write_desired
+from fixtures.supervision import make_profile, make_spec, own_log, plain_explain, write_desired
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.domain.launch import StopSignal
 from twinrig.domain.ports import ExitStatus
@@ -190,6 +190,35 @@ async def test_a_broken_diagnosis_costs_the_explanation_not_the_restart(rig):
     rig.start()
     await rig.until_state(S.BACKOFF)
     assert "exit code 1" in str(rig.record.failure.text)
+
+
+async def test_what_stands_beside_the_log_is_looked_at_before_the_diagnosis(rig):
+    seen = []
+
+    async def look(age_s):
+        seen.append(("look", age_s))
+
+    def explain(lines, status):
+        seen.append(("explain", str(status)))
+        return plain_explain(lines, status)
+
+    rig.parts = replace(rig.parts, look=look, explain=explain)
+    rig.launcher.on_launch = lambda server, _output: server.end(ExitStatus(1))
+    rig.start()
+    await rig.until_state(S.BACKOFF)
+    assert [name for name, _ in seen[:2]] == ["look", "explain"]
+    assert 0 <= seen[0][1] < 60
+
+
+async def test_a_broken_look_costs_nothing_else(rig):
+    async def broken(_age_s):
+        raise OSError("no dmesg")
+
+    rig.parts = replace(rig.parts, look=broken)
+    rig.launcher.on_launch = lambda server, _output: server.end(ExitStatus(1))
+    rig.start()
+    await rig.until_state(S.BACKOFF)
+    assert rig.record.failure is not None
 
 
 async def test_errors_of_prepare_fail_at_once_with_their_next_step(rig):
