@@ -212,7 +212,9 @@ def test_a_failing_apply_shows_cause_and_next_step(qtbot, page, context, workben
     dialog.reject()
     settle(qtbot, page)
     fine = [r.check_id for r in page.model.rows if r.result and r.result.status is Status.PASS]
-    assert fine == ["allocator-settings"], "only what asks the machine nothing can be fine"
+    assert fine == ["allocator-settings", "diagnostic-settings"], (
+        "only what asks the machine nothing can be fine"
+    )
 
 
 def test_the_dialog_cannot_be_closed_half_way(qtbot, page, context, workbench, monkeypatch):

@@ -9,6 +9,7 @@ from twinrig.checks import (
     collective,
     compiler,
     cuda_wheels,
+    diagnostic_settings,
     disk_free,
     driver_version,
     engine_installed,
@@ -53,6 +54,7 @@ CHECKS: tuple[Check, ...] = (
     port_free.CHECK,
     ptrace_scope.CHECK,
     allocator_settings.CHECK,
+    diagnostic_settings.CHECK,
     nccl_proof.CHECK,
     collective.CHECK,
 )

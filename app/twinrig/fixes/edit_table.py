@@ -57,6 +57,12 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         risk=N_("Very slow; take this back after the diagnosis."),
     ),
     ProfileEdit(
+        "env-diagnosis-off",
+        N_("Take the settings of a diagnosis out"),
+        "they are meant for one start",
+        env={"CUDA_LAUNCH_BLOCKING": None, "NCCL_DEBUG": None},
+    ),
+    ProfileEdit(
         "env-device-order",
         N_("Number the cards by their slot"),
         "CUDA's own order puts the fastest card first and differs from nvidia-smi",

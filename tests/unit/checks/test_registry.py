@@ -82,6 +82,7 @@ def test_no_answer_at_all_is_never_a_finding(check: object) -> None:
             "engine-installed",
             "python-version",
             "allocator-settings",  # looks at the profile only
+            "diagnostic-settings",  # likewise
             "nccl-proof",  # nothing was proven, so nothing is asked
         }
 
