@@ -262,7 +262,7 @@ def test_the_simulated_engine_is_offered_on_the_demo_rig_alone(tmp_path):
     workbench = PageWorkbench(tmp_path)
     assert [e.id for e in engines_for(workbench)] == ["demo"]
     workbench.demo = False
-    assert [e.id for e in engines_for(workbench)] == ["vllm"]
+    assert [e.id for e in engines_for(workbench)] == ["vllm", "tabbyapi"]
 
 
 # -------------------------------------------------------------------------------------- launch
