@@ -38,6 +38,7 @@ def document(
         "weights_bytes_total": plan.weights_bytes_total,
         "kv_bytes_total": plan.kv_bytes_total,
         "gpus": [_gpu(gpu) for gpu in plan.gpus],
+        "reserved": [_reserved(gpu) for gpu in plan.gpus],
         "verdict": plan.verdict,
         "summary": plan.summary,
         "refusals": plan.refusals,
@@ -57,12 +58,17 @@ def document(
     return found
 
 
-def _gpu(gpu: GpuPlan) -> dict[str, Any]:
+def _gpu(gpu: GpuPlan) -> dict[str, int]:
     """``total_bytes`` is the sum of the parts: the card less what is reserved, if it fits."""
-    held = next((part for part in gpu.parts if part.kind is PartKind.RESERVED), None)
     sizes = {name: sum(gpu.size(kind) for kind in kinds) for name, kinds in _PARTS.items()}
-    reserved = {
-        "reserved_bytes": held.size_bytes if held else None,
-        "reserved": held.text if held else None,
+    return {**sizes, "total_bytes": sum(sizes.values())}
+
+
+def _reserved(gpu: GpuPlan) -> dict[str, Any]:
+    """What of a card is not the engine's, and who holds it where that can be told."""
+    held = next((part for part in gpu.parts if part.kind is PartKind.RESERVED), None)
+    return {
+        "gpu": gpu.index,
+        "bytes": held.size_bytes if held else None,
+        "text": held.text if held else None,
     }
-    return {**sizes, "total_bytes": sum(sizes.values()), **reserved}
