@@ -66,6 +66,14 @@ def test_cancel_keeps_old_answers_and_never_calls_an_unasked_check_fine(model):
     assert headline(model) == "No problem so far. Some checks have not run yet."
 
 
+def test_a_whole_run_tells_what_it_left_out_on_purpose(model):
+    model.begin()
+    model.accept(result("a", Status.PASS))
+    assert model.end(complete=True) == [1, 2]
+    assert [r.word for r in model.rows] == ["Fine", "Not needed here", "Not needed here"]
+    assert sum(model.counts().values()) == 1
+
+
 @pytest.mark.parametrize(
     ("statuses", "expected"),
     [

@@ -187,18 +187,20 @@ class PreflightPage(Page):
         self._render_head()
 
     def _ended(self, _result: object) -> None:
-        self._finish()
+        self._finish(complete=True)
         if not self._view.currentIndex().isValid() or self._current_is_fine():
             problem = self.model.first_problem()
             chosen = self._view.currentIndex().row() if problem is None else problem
-            self._view.setCurrentIndex(self._table.index(max(0, chosen), 0))
+            index = self._table.index(max(0, chosen), 0)
+            self._view.setCurrentIndex(index)
+            self._view.scrollTo(index)
 
     def _failed(self, error: Exception) -> None:
         self._finish()
         self._notice.tell_error(error)
 
-    def _finish(self) -> None:
-        self._table.changed(self.model.end())
+    def _finish(self, *, complete: bool = False) -> None:
+        self._table.changed(self.model.end(complete=complete))
         self._render()
 
     def _current(self) -> CheckRow | None:

@@ -13,15 +13,20 @@ from twinrig.messages import N_, Message, Translator, message
 
 
 class RowState(StrEnum):
-    """NEW: never checked. RUNNING: asked, no answer yet. DONE: ``result`` is the answer."""
+    """NEW: never checked. RUNNING: asked, no answer yet. DONE: ``result`` is the answer.
+
+    UNNEEDED: a whole run left it out, since it is about another engine.
+    """
 
     NEW = "new"
+    UNNEEDED = "unneeded"
     RUNNING = "running"
     DONE = "done"
 
 
 ROW_WORDS: Mapping[RowState, str] = {
     RowState.NEW: N_("Not checked yet"),
+    RowState.UNNEEDED: N_("Not needed here"),
     RowState.RUNNING: N_("Checking…"),
 }
 
@@ -89,14 +94,18 @@ class PreflightModel:
         self.rows.append(CheckRow(result.check_id, result.check_id, RowState.DONE, result))
         return len(self.rows) - 1
 
-    def end(self) -> list[int]:
+    def end(self, *, complete: bool = False) -> list[int]:
         """The run is over (or was cancelled): rows without an answer go back to what they were.
 
-        An older answer stays; a row that never had one reads as not checked, not as fine.
+        After a cancelled run an older answer stays; a row that never had one reads as not
+        checked, not as fine. A ``complete`` run has left out what is not about the profile.
         """
         changed = [i for i, row in enumerate(self.rows) if row.state is RowState.RUNNING]
         for i in changed:
             row = self.rows[i]
+            if complete:
+                self.rows[i] = replace(row, state=RowState.UNNEEDED, result=None)
+                continue
             state = RowState.NEW if row.result is None else RowState.DONE
             self.rows[i] = replace(row, state=state)
         return changed
