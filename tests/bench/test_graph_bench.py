@@ -37,7 +37,7 @@ def test_graph_budgets_at_150_percent(series: int) -> None:
 
 
 def measure(series: int) -> tuple[float, float, float]:
-    """Device pixel ratio; a full paint of noise (best of 5); a repaint after one reading."""
+    """Device pixel ratio; a full paint of noise (best of 25); a repaint after one reading."""
     from PySide6.QtGui import QImage
     from PySide6.QtWidgets import QApplication
 
@@ -66,7 +66,7 @@ def measure(series: int) -> tuple[float, float, float]:
         return (time.thread_time() - began) * 1000
 
     full = []
-    for _ in range(5):
+    for _ in range(25):
         graph._invalidate()
         full.append(paint_ms())
     repaints = []

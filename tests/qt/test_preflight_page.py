@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QToolButton, QTreeView
 
+from demo_process import free_port
 from qt.pages_rig import PageWorkbench, make_profile, named, page_context, unnamed, visible_texts
 from twinrig.checks.registry import CHECKS
 from twinrig.domain.checks import CheckResult, Cost, Evidence, Finding, Status
@@ -50,6 +52,10 @@ def settle(qtbot, page) -> None:
 def faulty(context, workbench) -> str:
     """A profile that meets the demo rig's one problem."""
     profile_id = make_profile(workbench, "Demo 24B", "/home/demo/models/Demo-24B-AWQ")
+    saved = workbench.profiles.load(profile_id)
+    # The rig's port may be in use here: that would be a second problem.
+    network = replace(saved.network, port=free_port())
+    workbench.profiles.save(replace(saved, network=network), replaces=saved)
     context.settings.current_profile = profile_id
     return profile_id
 
