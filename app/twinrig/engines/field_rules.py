@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from twinrig.domain.errors import FieldError
+from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, PROFILE_ID, Profile
+from twinrig.engines.option_table import known_to
 from twinrig.messages import Message, message
 
 OWN_VARIABLES = frozenset({"TWINRIG_RUN_ID"})
@@ -50,6 +53,44 @@ def check_identity(profile: Profile) -> Iterator[FieldError]:
         )
     if unprintable(profile.model.served_name) or profile.model.served_name.startswith("-"):
         yield FieldError("model.served_name", text_fault())
+
+
+@dataclass(frozen=True)
+class SettingWords:
+    """What one engine says of a setting: not in its table, not in this version, wrong content."""
+
+    unknown: Callable[[str], Message]
+    other_version: Callable[[Option, str], Message]
+    content_fault: Callable[[Option, SettingValue], Message | None]
+
+
+def check_settings(
+    profile: Profile, table: Sequence[Option], words: SettingWords
+) -> tuple[dict[str, SettingValue], list[FieldError]]:
+    """Settings that are right by themselves, converted; and the faults of the others."""
+    rows = {option.id: option for option in table}
+    good: dict[str, SettingValue] = {}
+    faults: list[FieldError] = []
+    for name, value in profile.settings.items():
+        converted, fault = _setting(rows.get(name), name, value, profile.engine.version, words)
+        if fault is not None:
+            faults.append(FieldError(f"settings.{name}", fault))
+        elif converted is not None:
+            good[name] = converted
+    return good, faults
+
+
+def _setting(
+    option: Option | None, name: str, value: object, version: str, words: SettingWords
+) -> tuple[SettingValue | None, Message | None]:
+    if option is None:
+        return None, words.unknown(name)
+    if not known_to(option, version):
+        return None, words.other_version(option, version)
+    converted, fault = option.check(value)
+    if fault is None and converted is not None:
+        fault = words.content_fault(option, converted)
+    return converted, fault
 
 
 def check_environment(env: Mapping[str, object], secrets: Collection[str]) -> Iterator[FieldError]:

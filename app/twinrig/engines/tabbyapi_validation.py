@@ -10,13 +10,14 @@ from twinrig.domain.errors import FieldError
 from twinrig.domain.options import Option, OptionKind, SettingValue
 from twinrig.domain.profile import Profile
 from twinrig.engines.field_rules import (
+    SettingWords,
     check_address,
     check_environment,
     check_identity,
+    check_settings,
     text_fault,
     unprintable,
 )
-from twinrig.engines.option_table import known_to
 from twinrig.engines.tabbyapi_config import NUMBER_LISTS, SAMPLERS
 from twinrig.messages import Message, message
 
@@ -38,7 +39,8 @@ Settings = Mapping[str, SettingValue]
 def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldError, ...]:
     """Faults in the order of the form; empty means that the profile can be rendered."""
     faults = list(check_identity(profile))
-    settings, setting_faults = _settings(profile, table)
+    words = SettingWords(_unknown, _other_version, _content_fault)
+    settings, setting_faults = check_settings(profile, table, words)
     faults += setting_faults
     faults += check_address(profile)
     faults += check_environment(profile.env, SECRET_VARIABLES)
@@ -52,37 +54,17 @@ def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldEr
     return tuple(faults)
 
 
-def _settings(
-    profile: Profile, table: Sequence[Option]
-) -> tuple[dict[str, SettingValue], list[FieldError]]:
-    rows = {option.id: option for option in table}
-    good: dict[str, SettingValue] = {}
-    faults: list[FieldError] = []
-    for name, value in profile.settings.items():
-        converted, fault = _setting(rows.get(name), name, value, profile.engine.version)
-        if fault is not None:
-            faults.append(FieldError(f"settings.{name}", fault))
-        elif converted is not None:
-            good[name] = converted
-    return good, faults
+def _unknown(name: str) -> Message:
+    return message("tabbyAPI has no setting {name}; remove it", name=name)
 
 
-def _setting(
-    option: Option | None, name: str, value: object, version: str
-) -> tuple[SettingValue | None, Message | None]:
-    if option is None:
-        return None, message("tabbyAPI has no setting {name}; remove it", name=name)
-    if not known_to(option, version):
-        return None, message(
-            "tabbyAPI learnt {name} with exllamav3 {versions}, not {version}",
-            version=version,
-            name=option.engine_key,
-            versions=option.versions,
-        )
-    converted, fault = option.check(value)
-    if fault is None and converted is not None:
-        fault = _content_fault(option, converted)
-    return converted, fault
+def _other_version(option: Option, version: str) -> Message:
+    return message(
+        "tabbyAPI learnt {name} with exllamav3 {versions}, not {version}",
+        version=version,
+        name=option.engine_key,
+        versions=option.versions,
+    )
 
 
 def _content_fault(option: Option, value: SettingValue) -> Message | None:

@@ -10,8 +10,14 @@ from twinrig.domain.errors import FieldError
 from twinrig.domain.options import Option, OptionKind, SettingValue
 from twinrig.domain.profile import Profile
 from twinrig.engines import vllm_cross_rules, vllm_network_rules
-from twinrig.engines.field_rules import check_environment, check_identity, text_fault, unprintable
-from twinrig.engines.option_table import known_to
+from twinrig.engines.field_rules import (
+    SettingWords,
+    check_environment,
+    check_identity,
+    check_settings,
+    text_fault,
+    unprintable,
+)
 from twinrig.messages import Message, message
 
 SECRET_VARIABLES = frozenset({"VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
@@ -39,7 +45,8 @@ def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldEr
     Cross-field rules look only at settings that are right by themselves.
     """
     faults: list[FieldError] = list(check_identity(profile))
-    settings, setting_faults = _settings(profile, table)
+    words = SettingWords(_unknown, _other_version, _content_fault)
+    settings, setting_faults = check_settings(profile, table, words)
     faults += setting_faults
     faults += vllm_network_rules.check_network(profile)
     faults += check_environment(profile.env, SECRET_VARIABLES)
@@ -48,37 +55,17 @@ def validate_profile(profile: Profile, table: Sequence[Option]) -> tuple[FieldEr
     return tuple(faults)
 
 
-def _settings(
-    profile: Profile, table: Sequence[Option]
-) -> tuple[dict[str, SettingValue], list[FieldError]]:
-    rows = {option.id: option for option in table}
-    good: dict[str, SettingValue] = {}
-    faults: list[FieldError] = []
-    for name, value in profile.settings.items():
-        converted, fault = _setting(rows.get(name), name, value, profile.engine.version)
-        if fault is not None:
-            faults.append(FieldError(f"settings.{name}", fault))
-        elif converted is not None:
-            good[name] = converted
-    return good, faults
+def _unknown(name: str) -> Message:
+    return message("vLLM has no setting {name}; remove it", name=name)
 
 
-def _setting(
-    option: Option | None, name: str, value: object, version: str
-) -> tuple[SettingValue | None, Message | None]:
-    if option is None:
-        return None, message("vLLM has no setting {name}; remove it", name=name)
-    if not known_to(option, version):
-        return None, message(
-            "vLLM {version} does not have {name}; it exists in versions {versions}",
-            version=version,
-            name=option.engine_key,
-            versions=option.versions,
-        )
-    converted, fault = option.check(value)
-    if fault is None and converted is not None:
-        fault = _content_fault(option, converted)
-    return converted, fault
+def _other_version(option: Option, version: str) -> Message:
+    return message(
+        "vLLM {version} does not have {name}; it exists in versions {versions}",
+        version=version,
+        name=option.engine_key,
+        versions=option.versions,
+    )
 
 
 def _content_fault(option: Option, value: SettingValue) -> Message | None:
