@@ -16,11 +16,12 @@ from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
-from twinrig.domain.profile import ENV_NAME, PROFILE_ID, EnvEntry, Profile
+from twinrig.domain.profile import ENV_NAME, EnvEntry, Profile
 from twinrig.domain.server import Phase
 from twinrig.engines import prometheus
 from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
+from twinrig.engines.field_rules import check_identity
 from twinrig.engines.option_table import parse_options
 from twinrig.messages import N_, Message, message
 
@@ -77,7 +78,7 @@ class DemoEngine:
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults at once, in the order of the form."""
         return (
-            *_identity_faults(profile),
+            *check_identity(profile),
             *_setting_faults(profile, {option.id: option for option in self._table}),
             *_network_faults(profile),
             *_other_faults(profile),
@@ -189,30 +190,6 @@ def _readiness(model_id: str) -> Readiness:
         later_timeout_s=30.0,
         load_timeout_s=1200.0,
     )
-
-
-def _identity_faults(profile: Profile) -> Iterator[FieldError]:
-    if not PROFILE_ID.fullmatch(profile.id):
-        yield FieldError(
-            "id", message("may hold small letters, digits and hyphens, at most 48 in all")
-        )
-    if len(profile.nodes) != 1:
-        yield FieldError(
-            "nodes", message("must name one machine; several machines are not supported yet")
-        )
-    path = profile.model.path
-    if not path:
-        yield FieldError("model.path", message("must name the model's folder"))
-    elif not path.startswith("/") or not path.isprintable():
-        yield FieldError(
-            "model.path",
-            message(
-                "must be an absolute Linux path such as /home/you/models/NAME, not {path}",
-                path=repr(path),
-            ),
-        )
-    if not profile.model.served_name.isprintable():
-        yield FieldError("model.served_name", message("must be a text of one line"))
 
 
 def _setting_faults(profile: Profile, table: Mapping[str, Option]) -> Iterator[FieldError]:
