@@ -120,7 +120,7 @@ def test_nothing_raises(noise: str, cut: int) -> None:
 @settings(deadline=None)
 @given(st.binary())
 def test_bytes_of_another_program_do_not_raise(data: bytes) -> None:
-    parse_vllm_metrics(data.decode("utf-8", "replace"))
+    assert isinstance(parse_vllm_metrics(data.decode("utf-8", "replace")), EngineMetrics)
 
 
 def test_labels() -> None:
