@@ -40,6 +40,22 @@ class HostError(TwinrigError):
     """The machine could not be reached or did not answer: nothing is known (exit code 3)."""
 
 
+class HttpFaultError(HostError):
+    """A server answers, but refuses. ``body`` is what it said, ``retry_after_s`` when to ask
+    again, None when it does not say."""
+
+    def __init__(
+        self, url: str, status: int, body: str = "", retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(
+            message("{url} answers with status {status}.", url=url, status=status),
+            message("Look into the log of the server."),
+        )
+        self.status = status
+        self.body = body
+        self.retry_after_s = retry_after_s
+
+
 class ConflictError(TwinrigError):
     """Something changed meanwhile, or is in use by somebody else; nothing was written."""
 

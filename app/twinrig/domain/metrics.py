@@ -15,7 +15,8 @@ class EngineMetrics:
 
     ``kv_cache_usage`` and ``prefix_hit_ratio`` are 0 to 1. None = the engine does not say.
     ``process_start_s`` (epoch) tells a restart. ``first_token_seconds`` is the sum of all times to
-    the first token, ``first_tokens`` their number. ``counted_at_end``: the counters grow only when
+    the first token, ``first_tokens`` their number; ``inter_token_seconds`` and ``inter_tokens`` the
+    same for the time from one token to the next. ``counted_at_end``: the counters grow only when
     a request ends, so their growth is no rate; ``last_*_tps`` are those of the last such request.
     """
 
@@ -33,6 +34,8 @@ class EngineMetrics:
     accepted_tokens: float | None = None
     first_token_seconds: float | None = None
     first_tokens: float | None = None
+    inter_token_seconds: float | None = None
+    inter_tokens: float | None = None
     requests_finished: float | None = None
     last_generation_tps: float | None = None
     last_prompt_tps: float | None = None
@@ -111,7 +114,8 @@ class ServerSetup:
 class Snapshot:
     """Both cards and the server at one instant; what page, tray and terminal view show.
 
-    ``demo`` marks simulated data: it must be labelled wherever it is shown.
+    ``demo`` marks simulated data, ``recorded`` what comes from a recording and not from this
+    machine now: both must be labelled wherever they are shown.
     ``gpu_error`` says why there are no (fresh) samples, ``gpu_next_step`` what to do; both are
     marked sentences, to be translated at the edge.
     """
@@ -125,3 +129,4 @@ class Snapshot:
     gpu_error: str = ""
     gpu_next_step: str = ""
     setup: ServerSetup | None = None
+    recorded: bool = False

@@ -157,7 +157,10 @@ class HttpClient(Protocol):
     def stream_events(
         self, url: str, body: Mapping[str, object], *, timeout_s: float, token: str | None = None
     ) -> AsyncIterator[str]:
-        """Data of each server-sent event, without the ``data:`` prefix."""
+        """Data of each server-sent event, without the ``data:`` prefix.
+
+        Raises HttpFaultError for a status other than 200.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -17,11 +17,14 @@ _DRAFTED = "vllm:spec_decode_num_draft_tokens_total"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _FIRST_SUM = "vllm:time_to_first_token_seconds_sum"
 _FIRST_COUNT = "vllm:time_to_first_token_seconds_count"
+_INTER_SUM = "vllm:inter_token_latency_seconds_sum"
+_INTER_COUNT = "vllm:inter_token_latency_seconds_count"
 _CACHE_INFO = "vllm:cache_config_info"
 _PROCESS_START = "process_start_time_seconds"
 _WANTED = frozenset(
     {_GENERATION, _PROMPT, _RUNNING, _WAITING, _KV_USAGE, _PREFIX_QUERIES, _PREFIX_HITS}
     | {_PREEMPTIONS, _PROCESS_START, _DRAFTED, _ACCEPTED, _FIRST_SUM, _FIRST_COUNT}
+    | {_INTER_SUM, _INTER_COUNT}
 )
 
 
@@ -50,6 +53,8 @@ def parse_vllm_metrics(text: str) -> EngineMetrics:
         accepted_tokens=sums.get(_ACCEPTED),
         first_token_seconds=sums.get(_FIRST_SUM),
         first_tokens=sums.get(_FIRST_COUNT),
+        inter_token_seconds=sums.get(_INTER_SUM),
+        inter_tokens=sums.get(_INTER_COUNT),
     )
 
 

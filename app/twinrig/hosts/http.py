@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from twinrig.domain.errors import HostError
+from twinrig.domain.errors import HostError, HttpFaultError
 from twinrig.domain.ports import HttpResponse
 from twinrig.messages import Message, message
 
@@ -50,8 +50,8 @@ class HttpxClient:
     ) -> AsyncIterator[str]:
         """Data of each event, in order, ``[DONE]`` and error objects included.
 
-        ``timeout_s`` bounds each silence, not the whole stream. A status other than 200 yields
-        the body as the one event if it is JSON (servers answer faults so), else raises HostError.
+        ``timeout_s`` bounds each silence, not the whole stream. A status other than 200 raises
+        HttpFaultError with what the server said.
         """
         client = self._client(url)
         with _translated(url):
@@ -61,8 +61,7 @@ class HttpxClient:
             response = await client.send(request, stream=True)
             try:
                 if response.status_code != 200:
-                    yield await _fault_body(response, url)
-                    return
+                    raise await _fault(response, url)
                 events = SseParser()
                 async for chunk in response.aiter_bytes():
                     for event in events.feed(chunk):
@@ -202,14 +201,11 @@ async def _bounded(response: httpx.Response, url: str) -> bytes:
     return b"".join(parts)
 
 
-async def _fault_body(response: httpx.Response, url: str) -> str:
+async def _fault(response: httpx.Response, url: str) -> HttpFaultError:
     body = (await _bounded(response, url)).decode("utf-8", "replace").strip()
-    if body.startswith("{"):
-        return body
-    raise HostError(
-        message("{url} answers with status {status}.", url=url, status=response.status_code),
-        message("Look into the log of the server."),
-    )
+    wait = response.headers.get("Retry-After", "").strip()  # a date is left out: servers send s
+    seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 7 else None
+    return HttpFaultError(url, response.status_code, body, seconds)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,8 @@ def test_a_body_as_really_served(fixtures: Path, engine: VllmEngine) -> None:
         process_start_s=1795955325.3,
         first_token_seconds=0.49693894386291504,
         first_tokens=15.0,
+        inter_token_seconds=40.118527512999435,
+        inter_tokens=2754.0,
     )
 
 

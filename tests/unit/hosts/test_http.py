@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from twinrig.domain.errors import HostError
+from twinrig.domain.errors import HostError, HttpFaultError
 from twinrig.hosts import http as http_module
 from twinrig.hosts.http import HttpxClient, is_loopback
 
@@ -243,9 +243,28 @@ async def test_a_stream_cut_off_in_an_event_still_gives_it(server, client) -> No
     assert await events(client, server.url) == ["a", "half"]
 
 
-async def test_a_refused_stream_gives_the_json_fault_as_its_event(server, client) -> None:
+async def test_a_refused_stream_tells_status_and_what_the_server_said(server, client) -> None:
     server.script = respond(401, b'{"error":"Unauthorized"}')
-    assert await events(client, server.url) == ['{"error":"Unauthorized"}']
+    with pytest.raises(HttpFaultError) as caught:
+        await events(client, server.url)
+    fault = caught.value
+    assert (fault.status, fault.body, fault.retry_after_s) == (
+        401,
+        '{"error":"Unauthorized"}',
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [(b"7", 7.0), (b" 30 ", 30.0), (b"Wed, 21 Oct 2026 07:28:00 GMT", None), (b"-3", None)],
+)
+async def test_a_busy_server_says_when_to_ask_again(server, client, header, seconds) -> None:
+    head = b"HTTP/1.1 429 Busy\r\nContent-Length: 2\r\nRetry-After: " + header + b"\r\n\r\n{}"
+    server.script = raw(head)
+    with pytest.raises(HttpFaultError) as caught:
+        await events(client, server.url)
+    assert (caught.value.status, caught.value.retry_after_s) == (429, seconds)
 
 
 async def test_a_refused_stream_without_json_is_an_error(server, client) -> None:
