@@ -12,6 +12,7 @@ from bootstrap import stamp
 from bootstrap.places import Places
 
 FAST_TESTS = "not real and not xserver and not bench and not slow"
+SPREAD = ("-n", "auto", "--dist", "loadfile")
 
 
 def run(root: str, argv: Sequence[str]) -> int:
@@ -27,7 +28,7 @@ def run(root: str, argv: Sequence[str]) -> int:
         environ.setdefault("TWINRIG_COMMAND", "python3 installer/start.py")
         return become([places.python, "-m", "twinrig", *argv], environ)
     environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    command = [places.python, "-m", "pytest", "-q", "-m", FAST_TESTS, *argv[1:]]
+    command = [places.python, "-m", "pytest", "-q", "-m", FAST_TESTS, *SPREAD, *argv[1:]]
     return become(command, environ, folder=root)
 
 
