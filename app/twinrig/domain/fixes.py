@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from twinrig.domain.checks import Facts, Finding
+from twinrig.domain.elevation import AdminAction
 from twinrig.messages import Message
 
 
@@ -16,6 +17,7 @@ class WriteFileStep:
 
     ``merge`` is not offered here: a fix computes the new content from what it read, and
     ``expected_sha256`` ("" = file must not exist) refuses to overwrite a file that changed.
+    ``encoding`` is the file's own: what the fix does not change keeps its bytes.
     """
 
     path: str
@@ -23,6 +25,24 @@ class WriteFileStep:
     expected_sha256: str | None = None
     mode: int = 0o644
     root: bool = False
+    encoding: str = "utf-8"
+
+    def data(self) -> bytes | None:
+        """The wanted bytes; None = no such file."""
+        return None if self.content is None else self.content.encode(self.encoding)
+
+
+@dataclass(frozen=True)
+class WindowsFileStep(WriteFileStep):
+    """The same for a file of the Windows user; ``mode`` and ``root`` mean nothing there."""
+
+
+@dataclass(frozen=True)
+class AdminStep:
+    """A task for a Windows administrator; ``revert`` takes it back (None = cannot)."""
+
+    action: AdminAction
+    revert: AdminAction | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class ProfileStep:
     fields: Mapping[str, object] = field(default_factory=dict)
 
 
-FixStep = WriteFileStep | CommandStep | ProfileStep
+FixStep = WriteFileStep | WindowsFileStep | CommandStep | ProfileStep | AdminStep
 
 
 @dataclass(frozen=True)

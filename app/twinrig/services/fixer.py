@@ -11,12 +11,25 @@ from typing import Protocol
 
 from twinrig.checks.registry import with_dependants
 from twinrig.domain.checks import Check, CheckResult, Cost, Facts, Finding, Status
+from twinrig.domain.elevation import Elevation
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError, UsageError
-from twinrig.domain.fixes import CommandStep, Fix, FixPlan, FixStep, Guidance, WriteFileStep
+from twinrig.domain.fixes import (
+    AdminStep,
+    CommandStep,
+    Fix,
+    FixPlan,
+    FixStep,
+    Guidance,
+    ProfileStep,
+    WindowsFileStep,
+    WriteFileStep,
+)
 from twinrig.domain.ports import Clock, Host, Lock
 from twinrig.domain.profile import Profile
+from twinrig.domain.windows import FileStore
 from twinrig.messages import Message, message
-from twinrig.services.file_steps import FileSteps
+from twinrig.services.admin_steps import AdminSteps
+from twinrig.services.file_steps import FileSteps, HostFiles, NoWindowsFiles
 from twinrig.services.fix_steps import CommandSteps, FixPreview, StepKind, StepPreview
 from twinrig.services.journal import AppliedStep, Journal, JournalEntry, Outcome
 from twinrig.services.profile_steps import Profiles, ProfileSteps
@@ -26,6 +39,13 @@ __all__ = ["FixOutcome", "FixPreview", "Fixer", "StepPreview"]
 LOCK_NAME = "changes"
 _LOCK_WAIT_S = 60.0
 _LOCK_PAUSE_S = 0.2
+_KINDS: Mapping[type[FixStep], str] = {
+    WriteFileStep: "file",
+    WindowsFileStep: "windows-file",
+    CommandStep: "command",
+    ProfileStep: "profile",
+    AdminStep: "admin",
+}
 
 
 class Prover(Protocol):
@@ -54,7 +74,7 @@ class FixOutcome:
 
 class Fixer:
     """Fixes of one target. Changes are made one after the other, between processes too when a
-    ``lock`` is given."""
+    ``lock`` is given. ``windows_files`` and ``elevation`` exist where Twinrig runs on Windows."""
 
     def __init__(
         self,
@@ -67,11 +87,15 @@ class Fixer:
         target: str,
         *,
         lock: Lock | None = None,
+        windows_files: FileStore | None = None,
+        elevation: Elevation | None = None,
     ) -> None:
         self._kinds: Mapping[str, StepKind] = {
-            "file": FileSteps(host),
+            "file": FileSteps(HostFiles(host)),
+            "windows-file": FileSteps(windows_files or NoWindowsFiles(), "windows-file"),
             "command": CommandSteps(host),
             "profile": ProfileSteps(profiles),
+            "admin": AdminSteps(elevation),
         }
         self._profiles = profiles
         self._journal = journal
@@ -240,9 +264,7 @@ class Fixer:
             return profile  # not saved yet: what the caller has is all there is
 
     def _kind_of(self, step: FixStep) -> StepKind:
-        if isinstance(step, WriteFileStep):
-            return self._kinds["file"]
-        return self._kinds["command" if isinstance(step, CommandStep) else "profile"]
+        return self._kinds[_KINDS[type(step)]]
 
     @contextlib.asynccontextmanager
     async def _exclusive(self) -> AsyncIterator[None]:
