@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.modes import modes_bind
 from twinrig.domain.errors import DamagedFileError, HostError, NewerSchemaError
 from twinrig.services.history import CardPoint, Event, Minute
 from twinrig.services.history_store import DAY_S, KEPT_DAYS, HistoryStore
@@ -124,11 +124,10 @@ def test_a_newer_file_is_left_alone(store: HistoryStore) -> None:
     assert store.path.read_bytes() == before
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")
 def test_a_read_only_folder_is_told(store: HistoryStore) -> None:
     store.path.parent.mkdir(parents=True)
     store.path.parent.chmod(0o500)
-    with pytest.raises(HostError):
+    with modes_bind(), pytest.raises(HostError):
         store.write([minute(0)], [])
 
 
