@@ -2,108 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pty
-import select
 import signal
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from fixtures.demo_rig import Keyboard, Rig
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-class Rig:
-    """A home of its own, and the command line run against it."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "TWINRIG_HOME": str(home),
-            "LANG": "C.UTF-8",
-            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
-        }
-
-    def popen(self, *words: str, target: str = "demo") -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "twinrig", "--target", target, *words],
-            env=self.environ,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def run(self, *words: str, code: int = 0, target: str = "demo") -> str:
-        process = self.popen(*words, target=target)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == code, f"{words}: {process.returncode}\n{out}\n{err}"
-        assert err == ""
-        return out
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        return json.loads(self.run(*words, "--json", code=code))
-
-    def new_profile(self, name: str = "Demo", scale: float = 0.1) -> None:
-        self.run("profiles", "new", name, "--model", "/home/demo/models/Demo-8B-AWQ")
-        self.run(
-            "profiles",
-            "edit",
-            name.lower(),
-            "set",
-            f"network.port={self.port}",
-            f"load_scale={scale}",
-        )
-
-    def status(self) -> dict[str, Any]:
-        return self.json("status", "demo")["status"]
-
-    def processes(self) -> dict[int, str]:
-        """Live processes whose environment names this home, the test's own left out."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                environ = (folder / "environ").read_bytes()
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            mine = f"TWINRIG_HOME={self.home}\0".encode() in environ or str(self.home) in words
-            if mine and state != "Z" and int(folder.name) != os.getpid():
-                found[int(folder.name)] = words
-        return found
-
-    def until(self, condition, limit_s: float = 30.0) -> None:
-        deadline = time.monotonic() + limit_s
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {limit_s} s: {self.processes()}"
-            time.sleep(0.05)
-
-    def health(self) -> int:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
-            return answer.status
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(tmp_path / "home")
-    rig.home.mkdir()
-    yield rig
-    for pid in rig.processes():
-        os.kill(pid, signal.SIGKILL)
 
 
 def test_find_fix_prove_undo(rig: Rig) -> None:
@@ -268,41 +177,6 @@ def test_up_shows_the_demo_rig_where_nothing_is(rig: Rig) -> None:
     assert -1 not in places
     assert places == sorted(places)
     rig.until(lambda: rig.processes() == {}, 5)
-
-
-class Keyboard:
-    """A person at a terminal: waits for words to appear, then types."""
-
-    def __init__(self, rig: Rig, *words: str) -> None:
-        self._seen = ""
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            environ = {**rig.environ, "TERM": "xterm", "NO_COLOR": "1"}
-            argv = [sys.executable, "-m", "twinrig", "--target", "demo", *words]
-            os.execve(sys.executable, argv, environ)
-
-    def wait_for(self, words: str, limit_s: float = 30.0) -> None:
-        deadline = time.monotonic() + limit_s
-        while words not in self._seen:
-            assert time.monotonic() < deadline, f"{words!r} did not come:\n{self._seen[-2000:]}"
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                self._seen += os.read(self._terminal, 65536).decode("utf-8", "replace")
-        self._seen = self._seen.partition(words)[2]
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def end(self) -> int:
-        """Exit code, once it ended by itself."""
-        while True:
-            try:
-                if not os.read(self._terminal, 65536):
-                    break
-            except OSError:  # the terminal is gone with its last user
-                break
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self._terminal)
-        return os.waitstatus_to_exitcode(status)
 
 
 def test_up_at_a_terminal_asks_and_ctrl_c_ends_the_view_only(rig: Rig) -> None:
