@@ -40,6 +40,10 @@ class HostError(TwinrigError):
     """The machine could not be reached or did not answer: nothing is known (exit code 3)."""
 
 
+class HostAwayError(HostError):
+    """The machine is away for now: stopped, restarting or updated. A later try may succeed."""
+
+
 class HttpFaultError(HostError):
     """A server answers, but refuses. ``body`` is what it said, ``retry_after_s`` when to ask
     again, None when it does not say."""
