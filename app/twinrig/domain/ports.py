@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Protocol
 
+from twinrig.domain.errors import HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
 from twinrig.domain.launch import LaunchSpec, StopSignal
 
@@ -168,12 +169,18 @@ class HttpClient(Protocol):
 
 @dataclass(frozen=True)
 class ExitStatus:
-    """How a server process ended: exit code, or the signal's number in ``signal``."""
+    """How a server process ended: exit code, or the signal's number in ``signal``.
+
+    ``machine_gone``: the Linux it ran on went away under it; then nothing else is known.
+    """
 
     code: int | None
     signal: int | None = None
+    machine_gone: bool = False
 
     def __str__(self) -> str:
+        if self.machine_gone:
+            return "WSL went away"
         return f"signal {self.signal}" if self.signal is not None else f"exit code {self.code}"
 
 
@@ -218,6 +225,18 @@ class ServerLauncher(Protocol):
 
     async def remove_shared_memory(self, names: Sequence[str]) -> None:
         """Remove those that no live process has mapped any more."""
+        ...
+
+
+class MachineWatch(Protocol):
+    """Tells of sleep, and whether the Linux side still answers after it."""
+
+    async def woke(self) -> None:
+        """Returns when the computer woke from sleep."""
+        ...
+
+    async def fault(self) -> HostError | None:
+        """One cheap question with a time-out; None = it answers. Starts nothing."""
         ...
 
 

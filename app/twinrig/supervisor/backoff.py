@@ -17,6 +17,8 @@ class Backoff:
 
     timing: Timing
     quick_failures: int = 0
+    pause_s: float = 0.0
+    """Least wait that the last failure asks for."""
 
     def after(self, served_s: float | None) -> Backoff:
         """The state after one more failure; ``served_s`` is the time since READY, None = never."""
@@ -32,4 +34,5 @@ class Backoff:
     def delay_s(self) -> float:
         """Wait before the next try."""
         steps = self.timing.backoff_s
-        return steps[min(max(self.quick_failures - 1, 0), len(steps) - 1)]
+        step_s = steps[min(max(self.quick_failures - 1, 0), len(steps) - 1)]
+        return max(step_s, self.pause_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinrig.domain.errors import HostError, TwinrigError
+from twinrig.domain.errors import HostAwayError, HostError, TwinrigError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import ProcessInfo
 from twinrig.domain.server import ServerState, may_follow
@@ -26,23 +26,30 @@ class Keeper:
         self._parts = context.parts
         self._store = context.store
         self._backoff = Backoff(context.parts.timing)
+        self._unswept: dict[str, tuple[str, ...]] = {}
+        self._unreachable: HostError | None = None
 
     async def keep(self, previous: PreviousRun) -> ServerState:
         """Sweep what an earlier supervisor left, then run until STOPPED or FAILED."""
         if (problem := self._context.intent.problem) is not None:
             return self._failed(failure_of(problem))
-        resisting = await self._sweep(
-            previous.run_id, previous.shared_memory, self._parts.timing.orphan_grace_s
-        )
+        grace_s = self._parts.timing.orphan_grace_s
+        resisting = await self._sweep(previous.run_id, previous.shared_memory, grace_s)
         if resisting:
             return self._failed(_cannot_end(resisting))
         while not self._context.intent.stop_wanted:
             end = await self._run_once()
             if (state := await self._after(end)) is not None:
                 return state
-        return self._stopped()
+        return self._ended()
 
     async def _run_once(self) -> RunEnd:
+        if self._unreachable is not None:  # a server of before may still hold the cards
+            resisting = await self._sweep("", (), self._parts.timing.orphan_grace_s)
+            if resisting:
+                return RunEnd(_cannot_end(resisting), permanent=True)
+            if self._unreachable is not None:
+                return _could_not(self._unreachable)
         run_id = self._parts.make_run_id()
         self._store.enter(
             ServerState.STARTING,
@@ -69,7 +76,7 @@ class Keeper:
             return await ServerRun(self._context, engine, spec).execute(run_id)
         except TwinrigError as error:
             self._context.log.say(error)
-            return RunEnd(failure_of(error), permanent=True)
+            return _could_not(error)
 
     async def _prepare(self) -> tuple[Engine, LaunchSpec]:
         profile = self._parts.load_profile(self._context.profile_id)
@@ -96,7 +103,7 @@ class Keeper:
     async def _after(self, end: RunEnd) -> ServerState | None:
         """Clean up after a run; None = go on with another one."""
         if end.failure is not None:
-            self._backoff = self._backoff.after(end.served_s)
+            self._backoff = replace(self._backoff.after(end.served_s), pause_s=end.pause_s)
             self._tell_down(end.failure, end.permanent or self._backoff.exhausted)
         record = self._store.record
         resisting = await self._sweep(record.run_id, record.shared_memory, end.grace_s)
@@ -104,7 +111,7 @@ class Keeper:
         if resisting:
             return self._failed(_cannot_end(resisting))
         if end.failure is None:
-            return self._stopped()
+            return self._ended()
         if end.permanent:
             return self._failed(end.failure)
         if self._backoff.exhausted:
@@ -139,7 +146,27 @@ class Keeper:
     async def _sweep(
         self, run_id: str, shared_memory: tuple[str, ...], grace_s: float
     ) -> tuple[ProcessInfo, ...]:
-        return await self._context.sweeper.sweep(run_id, shared_memory, grace_s)
+        """Sweep this run, and those that could not be looked at before; returns what resists."""
+        if run_id:
+            self._unswept[run_id] = shared_memory
+        self._unreachable = None
+        for run, names in tuple(self._unswept.items()):
+            try:
+                resisting = await self._context.sweeper.sweep(run, names, grace_s)
+            except HostError as error:
+                self._context.log.say(f"run {run} cannot be looked at: {error}")
+                self._unreachable = error
+                return ()
+            if resisting:
+                return resisting
+            del self._unswept[run]
+        return ()
+
+    def _ended(self) -> ServerState:
+        """STOPPED, unless nobody can tell what is left of the server."""
+        if self._unreachable is None:
+            return self._stopped()
+        return self._failed(failure_of(self._unreachable))
 
     def _stopped(self) -> ServerState:
         if not may_follow(self._store.record.state, ServerState.STOPPED):
@@ -163,6 +190,12 @@ class Keeper:
             degraded_reason=None,
         )
         return ServerState.FAILED
+
+
+def _could_not(error: TwinrigError) -> RunEnd:
+    """A machine that is away for now is tried again; anything else is final."""
+    away = isinstance(error, HostAwayError)
+    return RunEnd(replace(failure_of(error), permanent=not away), permanent=not away)
 
 
 def _gave_up(failure: Failure, count: int) -> Failure:

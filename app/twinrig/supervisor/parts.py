@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from twinrig.domain.launch import Endpoint, LaunchSpec
-from twinrig.domain.ports import Clock, ExitStatus, HttpClient, Lock, ServerLauncher
+from twinrig.domain.ports import (
+    Clock,
+    ExitStatus,
+    HttpClient,
+    Lock,
+    MachineWatch,
+    ServerLauncher,
+)
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import Failure, StateLayout
 from twinrig.engines.base import Engine
@@ -37,7 +44,7 @@ class SupervisorParts:
     ``explain`` turns the lines of a run and its exit into a cause; ``log_line_no`` of its answer
     is the 1-based index into these lines. ``look`` runs before it, with the seconds since the
     launch, and may gather what stands beside the log. ``is_permanent``: a restart cannot cure
-    this failure.
+    this failure. ``machine`` tells of sleep; None where that harms nothing.
     """
 
     layout: StateLayout
@@ -53,5 +60,6 @@ class SupervisorParts:
     port_in_use: Callable[[Endpoint], Awaitable[bool]] = port_in_use
     is_refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
     look: Callable[[float], Awaitable[None]] = no_look
+    machine: MachineWatch | None = None
     make_run_id: Callable[[], str] = new_run_id
     timing: Timing = field(default_factory=Timing)

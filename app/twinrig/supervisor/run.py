@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinrig.domain.errors import TwinrigError
+from twinrig.domain.errors import HostError, TwinrigError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.ports import ExitStatus, RunningServer
@@ -34,13 +34,15 @@ _LOAD_PHASES = frozenset(Phase) - {Phase.PROBE, Phase.SERVE, Phase.STOP}
 class RunEnd:
     """How a run ended. ``failure`` None = it was stopped on purpose.
 
-    ``served_s`` is the time since READY (None = never); ``grace_s`` what orphans may have.
+    ``served_s`` is the time since READY (None = never); ``grace_s`` what orphans may have;
+    ``pause_s`` the least wait before a restart.
     """
 
     failure: Failure | None = None
     permanent: bool = False
     served_s: float | None = None
     grace_s: float = 0.0
+    pause_s: float = 0.0
 
 
 class ServerRun:
@@ -60,6 +62,7 @@ class ServerRun:
         )
         self._ready_at_s: float | None = None
         self._exit: ExitStatus | None = None
+        self._stuck: NotReady | None = None
 
     async def execute(self, run_id: str) -> RunEnd:
         """Launch and keep until it ends, by itself or by wish. Raises HostError from the launch."""
@@ -72,7 +75,7 @@ class ServerRun:
         deadline_s = self._clock.monotonic() + self._spec.readiness.load_timeout_s
         self._context.log.say(f"server {server.pid} launched for run {run_id}")
         over, problem = await first(
-            self._work(server, run_id, deadline_s),
+            self._attended(server, run_id, deadline_s),
             self._until_exit(server),
             self._context.intent.stopped(),
             self._moved.wait(),
@@ -81,6 +84,37 @@ class ServerRun:
 
     async def _until_exit(self, server: RunningServer) -> None:
         self._exit = await server.wait()
+
+    async def _attended(
+        self, server: RunningServer, run_id: str, deadline_s: float
+    ) -> NotReady | Message | None:
+        """The work, unless sleep took the machine away under it."""
+        over, problem = await first(self._work(server, run_id, deadline_s), self._until_stuck())
+        return problem if over else self._stuck
+
+    async def _until_stuck(self) -> None:
+        """Returns when, after sleep, neither the server nor its machine answers any more."""
+        machine = self._context.parts.machine
+        if machine is None:
+            await asyncio.Event().wait()
+            return
+        while self._stuck is None:
+            await machine.woke()
+            self._context.log.say("the computer woke from sleep")
+            await self._clock.sleep(self._context.parts.timing.wake_grace_s)
+            if not await self._answers() and (error := await machine.fault()) is not None:
+                self._stuck = NotReady(failure_of(error), permanent=True)
+
+    async def _answers(self) -> bool:
+        readiness, timing = self._spec.readiness, self._context.parts.timing
+        url = self._spec.endpoint.base_url + (readiness.liveness_path or readiness.path)
+        try:
+            await self._context.parts.http.get(
+                url, timeout_s=timing.request_timeout_s, token=self._spec.bearer_token
+            )
+        except HostError:
+            return False
+        return True
 
     async def _work(
         self, server: RunningServer, run_id: str, deadline_s: float
@@ -156,6 +190,8 @@ class ServerRun:
         if problem is None and (self._exit is None or self._context.intent.stop_wanted):
             self._stopping()
             return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
+        if self._exit is not None and self._exit.machine_gone:
+            return self._left_alone(self._exit, served_s)
         if self._exit is not None:
             await self._look()
             return self._crashed(self._exit, served_s)
@@ -175,6 +211,14 @@ class ServerRun:
             await asyncio.wait_for(context.parts.look(max(0.0, age_s)), LOOK_S)
         except Exception as error:  # noqa: BLE001 whatever it raises, the server must be kept
             context.log.say(f"nothing could be seen beside the log: {error!r}")
+
+    def _left_alone(self, status: ExitStatus, served_s: float | None) -> RunEnd:
+        """Its Linux went away. Nothing is asked there: that would start it again."""
+        failure = _machine_gone()
+        self._context.log.say(failure.text)
+        self._store.update(last_exit=str(status))
+        timing = self._context.parts.timing
+        return RunEnd(failure, False, served_s, timing.orphan_grace_s, timing.gone_pause_s)
 
     def _crashed(self, status: ExitStatus, served_s: float | None) -> RunEnd:
         parts = self._context.parts
@@ -220,11 +264,32 @@ class ServerRun:
 
     async def _note_shared_memory(self, server: RunningServer, run_id: str) -> None:
         launcher = self._context.parts.launcher
-        pids = [process.pid for process in await launcher.survivors(run_id)]
+        if self._exit is not None and self._exit.machine_gone:
+            return
+        try:
+            found = await launcher.survivors(run_id)
+        except HostError as error:
+            self._context.log.say(f"run {run_id} cannot be looked at: {error}")
+            return
+        pids = [process.pid for process in found]
         names = set(await launcher.shared_memory_of([server.pid, *pids]))
         known = set(self._store.record.shared_memory)
         if not names <= known:
             self._store.update(shared_memory=tuple(sorted(names | known)))
+
+
+def _machine_gone() -> Failure:
+    return Failure(
+        message(
+            "WSL went away under the server: it was stopped (wsl --shutdown or --terminate), "
+            "updated, or it crashed."
+        ),
+        message(
+            "The server is started again after half a minute. If you did not stop or update WSL, "
+            'update it with "wsl --update".'
+        ),
+        confidence="high",
+    )
 
 
 def _moved_away(spec: LaunchSpec) -> NotReady:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 
+from twinrig.domain.errors import HostError
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.messages import message
@@ -105,9 +106,10 @@ async def _beat(context: Context) -> None:
 async def _after_bug(context: Context, error: Exception) -> None:
     context.log.say(f"fault in Twinrig itself: {error!r}")
     record = context.store.record
-    await context.sweeper.sweep(
-        record.run_id, record.shared_memory, context.parts.timing.orphan_grace_s
-    )
+    with contextlib.suppress(HostError):  # the next supervisor sweeps
+        await context.sweeper.sweep(
+            record.run_id, record.shared_memory, context.parts.timing.orphan_grace_s
+        )
     failure = Failure(
         message("Twinrig itself failed: {reason}.", reason=repr(error)),
         message("Start again. If it happens again, report it with supervisor.log."),

@@ -26,6 +26,10 @@ class Timing:
     degraded_checks: int = 2
     restart_checks: int = 12
     backoff_s: tuple[float, ...] = (5.0, 15.0, 60.0, 300.0)
+    gone_pause_s: float = 30.0
+    """Least wait after WSL went away: whoever shut it down may do so again at once."""
+    wake_grace_s: float = 10.0
+    """What network and WSL need after sleep before they are judged."""
     quick_failures_limit: int = 5
     quick_s: float = 60.0
     stop_limit_s: float = 24.0
