@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -225,3 +226,36 @@ async def test_a_detached_supervisor_on_its_way_counts_as_running(tmp_path):
     finally:
         assert manager._launched is not None
         os.kill(manager._launched.pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_detached_supervisor_that_gave_its_lock_back_is_not_on_its_way(tmp_path):
+    """It lives on for a moment while it ends; the next one must be started all the same."""
+    script = (
+        "import sys, time; from pathlib import Path; from twinrig.hosts.locks import FileLock;"
+        "lock = FileLock(Path(sys.argv[1]), sys.argv[2]); lock.acquire('supervisor');"
+        "stop = Path(sys.argv[1], 'stop-' + sys.argv[2])\n"
+        "while not stop.exists(): time.sleep(0.01)\n"
+        "lock.release(); time.sleep(60)"
+    )
+    manager = DetachedManager(
+        lambda profile: [sys.executable, "-c", script, str(tmp_path), profile],
+        FileLock(tmp_path),
+        dict(os.environ),
+        tmp_path / "out.txt",
+        SystemClock(),
+    )
+    lock, pids = FileLock(tmp_path), []
+    try:
+        for profile in ("one", "two"):
+            await manager.start(profile)
+            pids.append(lock.holder("supervisor"))
+            assert lock.holder_note("supervisor") == profile
+            (tmp_path / f"stop-{profile}").touch()
+            while lock.holder("supervisor") is not None:
+                await asyncio.sleep(0.01)
+            assert await manager.is_running(profile) is False
+        assert None not in pids and pids[0] != pids[1]
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)

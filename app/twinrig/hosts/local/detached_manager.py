@@ -82,6 +82,7 @@ class DetachedManager:
             lambda: self._lock.holder(SUPERVISOR_LOCK) is not None or not self._launched_lives(),
             _APPEAR_S,
         )
+        self._arrived(self._lock.holder(SUPERVISOR_LOCK))
 
     async def kill(self, profile_id: str) -> None:
         """TERM, which lets it end the server; KILL when it does not end."""
@@ -95,9 +96,16 @@ class DetachedManager:
 
     async def is_running(self, profile_id: str) -> bool | None:
         """Whether the lock is held for this profile, or one is on its way to take it."""
-        if self._lock.holder(SUPERVISOR_LOCK) is None:
+        holder = self._lock.holder(SUPERVISOR_LOCK)
+        if holder is None:
             return self._launched_lives()
+        self._arrived(holder)
         return self._lock.holder_note(SUPERVISOR_LOCK) == profile_id
+
+    def _arrived(self, holder: int | None) -> None:
+        """One that has held the lock is on no way to it any more: it lives on while it ends."""
+        if self._launched is not None and holder == self._launched.pid:
+            self._launched = None
 
     def _launched_lives(self) -> bool:
         known = self._launched
