@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from twinrig import __version__
 
-_PANEL_OPTIONS = ("--target", "--language")
+_PANEL_OPTIONS = ("--target", "--language", "--replay")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,10 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                     panel.get("--target", "auto"),
                     panel.get("--language"),
                     hidden="--hidden" in panel,
+                    replay=panel.get("--replay", ""),
                 )
             except ImportError as error:
                 sys.stderr.write(f"twinrig: Qt cannot be loaded ({error}); terminal view.\n")
-        words = [w for w in words if w != "--hidden"] + ["up"]
+        words = _without_window(panel)
     from twinrig.composition.terminal import run_terminal
 
     return run_terminal(words)
@@ -51,6 +52,16 @@ def _panel_options(words: Sequence[str]) -> dict[str, str] | None:
         else:
             return None
     return found
+
+
+def _without_window(panel: Mapping[str, str]) -> list[str]:
+    """The command that shows in the terminal what the panel would have shown."""
+    common = [
+        w for name in ("--target", "--language") if name in panel for w in (name, panel[name])
+    ]
+    if "--replay" in panel:
+        return [*common, "watch", "--replay", panel["--replay"]]
+    return [*common, "up"]
 
 
 def _open_missing_streams() -> None:

@@ -45,6 +45,12 @@ def build_parser(translator: Translator) -> argparse.ArgumentParser:
     )
     _add_common(parser, text, top=True)
     parser.add_argument("--version", action="version", version=f"twinrig {__version__}")
+    parser.add_argument(
+        "--replay",
+        dest="recording",
+        metavar="FILE",
+        help=text(N_("without a verb: show what watch --record wrote, in place of this machine")),
+    )
     common = CommandParser(add_help=False)
     _add_common(common, text, top=False)
     verbs = parser.add_subparsers(dest="verb", metavar=text(N_("VERB")))
@@ -156,6 +162,29 @@ def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
         nargs="?",
         metavar="ENTRY",
         help=tr.text(N_("change to take back; without it, changes are listed")),
+    )
+    _yes(parser, tr)
+
+
+def _setup(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    text = tr.text
+    parser.add_argument("engine", metavar="ENGINE", help=text(N_("server program, such as vllm")))
+    parser.add_argument(
+        "--version", metavar="V", help=text(N_("another version than the one that was tried"))
+    )
+    parser.add_argument(
+        "--cuda",
+        type=int,
+        choices=(12, 13),
+        help=text(N_("wheels for this CUDA; otherwise those that fit the driver")),
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="ID",
+        help=text(N_("profile that shall use it, and prove it by a first reply")),
+    )
+    parser.add_argument(
+        "--discard", action="store_true", help=text(N_("drop what a cut set-up has left"))
     )
     _yes(parser, tr)
 
@@ -358,6 +387,7 @@ _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("estimate", N_("compute what fits on the cards, before a download"), add_estimate),
     ("fix", N_("show a fix, ask, apply it, prove it"), _fix),
     ("undo", N_("list the changes made by fixes, or take one back"), _undo),
+    ("setup", N_("set up or update an engine in an environment of its own"), _setup),
     ("profiles", N_("list, show, make and change profiles"), _profiles),
     ("start", N_("start a server and follow it until it is ready"), _start),
     ("stop", N_("stop the server and wait until nothing is left"), _stop),

@@ -18,7 +18,7 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.domain.wording import STATE_WORDS, limit_words
-from twinrig.messages import Message, message
+from twinrig.messages import N_, Message, message
 from twinrig.services.verdict_words import Verdict
 
 HISTORY = 240
@@ -61,6 +61,8 @@ def plain_line(terminal: Terminal, snapshot: Snapshot, label: str) -> str:
     parts = [f"{clock} {_state(terminal, snapshot.server, snapshot.taken_at_s)}"]
     if snapshot.demo:
         parts.insert(0, f"[{terminal.text(Message(label))}]")
+    if snapshot.recorded:
+        parts.insert(0, f"[{terminal.text(message('Recording'))}]")
     parts.append(f"{number(rates.generation_tps, 'T/s', 1)}")
     parts.append(terminal.text(message("prompt {rate}", rate=number(rates.prompt_tps, "T/s", 1))))
     cards = [f"{info.index}: {_card_figures(_sample(snapshot, info))}" for info in snapshot.gpus]
@@ -106,6 +108,11 @@ def draw(
 
 def _title(terminal: Terminal, snapshot: Snapshot, label: str) -> str:
     name = terminal.text(Message(label))
+    if snapshot.recorded:
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken_at_s))
+        name = terminal.text(message("Recording of {time}", time=began))
+        if snapshot.demo:
+            name += f" ({terminal.text(N_('Demo rig'))})"
     return terminal.style(f"Twinrig - {name}", "accent" if snapshot.demo else "bold")
 
 

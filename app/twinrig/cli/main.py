@@ -49,7 +49,7 @@ def main(
     except SystemExit as end:  # argparse has printed help or version
         return end.code if isinstance(end.code, int) else USAGE
     if args.verb is None:  # only options such as --json: the whole main job
-        args = build_parser(translator).parse_args([*argv, "up"])
+        args = build_parser(translator).parse_args([*argv, *_main_job(args)])
     terminal = Terminal(translator, environ, json_mode=args.json)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
@@ -73,6 +73,12 @@ def main(
                 message("Please report it with the file {path}.", path=path),
             ),
         )
+
+
+def _main_job(args: argparse.Namespace) -> list[str]:
+    if args.recording is not None:
+        return ["watch", "--replay", args.recording]
+    return ["up"]
 
 
 def _supervised(
@@ -157,7 +163,18 @@ def _close_output() -> None:
 
 
 def _verb(args: argparse.Namespace) -> Verb:
-    from twinrig.cli import diagnose, doctor, estimate, fix, profiles, server, undo, up, watch
+    from twinrig.cli import (
+        diagnose,
+        doctor,
+        estimate,
+        fix,
+        profiles,
+        server,
+        setup,
+        undo,
+        up,
+        watch,
+    )
 
     verbs: Mapping[str, Verb] = {
         "up": up.run,
@@ -167,6 +184,7 @@ def _verb(args: argparse.Namespace) -> Verb:
         "fix": fix.run,
         "undo": undo.run,
         "profiles": profiles.run,
+        "setup": setup.run,
         "start": server.start,
         "stop": server.stop,
         "status": server.status,

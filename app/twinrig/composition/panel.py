@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from twinrig.hosts.paths import find_paths
 
@@ -17,14 +18,22 @@ def display_present(environ: Mapping[str, str]) -> bool:
     return bool(platform or environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
-def open_panel(target: str, language: str | None, *, hidden: bool = False) -> int:
-    """Run the panel until the user quits. Raises ImportError when Qt cannot be loaded."""
+def open_panel(target: str, language: str | None, *, hidden: bool = False, replay: str = "") -> int:
+    """Run the panel until the user quits; ``replay`` is a recording to show.
+
+    Raises ImportError when Qt cannot be loaded.
+    """
     from twinrig.composition.targets import open_workbench
     from twinrig.qt.application import run_panel
 
     paths = find_paths(os.environ)
     return int(
         run_panel(
-            lambda wanted: open_workbench(wanted, paths), target, language, paths, hidden=hidden
+            lambda wanted: open_workbench(wanted, paths),
+            target,
+            language,
+            paths,
+            hidden=hidden,
+            replay=Path(replay) if replay else None,
         )
     )

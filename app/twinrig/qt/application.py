@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,12 @@ def run_panel(
     folders: Folders,
     *,
     hidden: bool = False,
+    replay: Path | None = None,
     argv: Sequence[str] = (),
 ) -> int:
     """Run until the user quits. ``folders`` are ours; ``hidden`` starts in the tray only.
+
+    ``replay`` is a recording to show; a panel that runs already shows it.
 
     Returns 0, also when another panel runs already (its window is shown then), and 1 when that
     one does not react.
@@ -57,11 +61,12 @@ def run_panel(
     application.setDesktopFileName("twinrig")
     application.setQuitOnLastWindowClosed(False)
     instance = SingleInstance(folders.config)
-    role = instance.elect()
+    role = instance.elect(replay)
     if role is not Role.FIRST:
         return 0 if role is Role.SECOND else 1
-    starter = Starter(application, open_workbench, target, language, folders)
+    starter = Starter(application, open_workbench, target, language, folders, replay)
     instance.show_requested.connect(starter.window.bring_up)
+    instance.replay_requested.connect(starter.show_recording)
     starter.begin(hidden=hidden)
     code = application.exec()
     instance.close()
@@ -80,8 +85,10 @@ class Starter(QObject):
         target: str,
         language: str | None,
         folders: Folders,
+        replay: Path | None = None,
     ) -> None:
         super().__init__(application)
+        self._replay = replay
         self._application = application
         self._open_workbench = open_workbench
         self._target = target
@@ -134,6 +141,13 @@ class Starter(QObject):
             _log.warning("some work did not end in time")
         self.window.hide()
         self._application.quit()
+
+    def show_recording(self, path: str) -> None:
+        """Show a recording, at once or as soon as there is a panel."""
+        if self.panel is None:
+            self._replay = Path(path)
+        else:
+            self.panel.open_recording(Path(path))
 
     def apply_language(self, language: str) -> None:
         """Switch all text, Qt's own included; "" = as the system."""
@@ -191,6 +205,8 @@ class Starter(QObject):
         )
         self.panel.finished.connect(self.end)
         self.panel.start()
+        if self._replay is not None:
+            self.panel.open_recording(self._replay)
 
     def _close_early(self) -> bool:
         QTimer.singleShot(0, self.end)

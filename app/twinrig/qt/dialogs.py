@@ -1,11 +1,12 @@
-"""The two questions and the one complaint of the panel: quit, and what went wrong."""
+"""The questions and the one complaint of the panel: quit, a file, and what went wrong."""
 
 from __future__ import annotations
 
 import traceback
 from enum import Enum
+from pathlib import Path
 
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from twinrig.domain.errors import TwinrigError
 from twinrig.messages import N_
@@ -38,6 +39,13 @@ def ask_quit(texts: Texts, model: str, parent: QWidget | None) -> QuitAnswer:
     box.exec()
     answers = {leave: QuitAnswer.LEAVE, stop: QuitAnswer.STOP}
     return answers.get(box.clickedButton(), QuitAnswer.CANCEL)
+
+
+def ask_recording(texts: Texts, parent: QWidget | None) -> Path | None:
+    """Which recording to show; None when the user thinks better of it."""
+    kinds = f"{texts.tr(N_('Recordings'))} (*.jsonl);;{texts.tr(N_('All files'))} (*)"
+    name, _kind = QFileDialog.getOpenFileName(parent, texts.tr(N_("Open a recording")), "", kinds)
+    return Path(name) if name else None
 
 
 def error_box(texts: Texts, error: BaseException, parent: QWidget | None) -> QMessageBox:

@@ -1,4 +1,4 @@
-"""Writes minutes and events of the live data to the history file, off the GUI thread."""
+"""Writes minutes and events of the machine to the history file, off the GUI thread."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class HistoryKeeper(QObject):
 
     def finish(self) -> None:
         """At the end: write the minute that has begun, here and now (a few milliseconds)."""
-        minutes, events = self._live.history.take_pending(all_of_it=True)
+        minutes, events = self._live.machine_history.take_pending(all_of_it=True)
         try:
             self._store.write(minutes, events)
         except TwinrigError as error:
             _log.warning("the history was not written: %s", error)
 
     def _take(self, _snapshot: Snapshot) -> None:
-        history = self._live.history
+        history = self._live.machine_history
         if self._writing or not history.has_pending:
             return
         self._writing = True
@@ -61,7 +61,7 @@ class HistoryKeeper(QObject):
         _log.warning("the history was not written: %s", error)
         # What was moved aside as damaged has been written anew; all else is tried again.
         if not _was_written(error):
-            self._live.history.give_back(minutes, events)
+            self._live.machine_history.give_back(minutes, events)
 
 
 def _was_written(error: Exception) -> bool:

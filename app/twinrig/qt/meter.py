@@ -48,12 +48,11 @@ class MeterWindow(QWidget):
         self._demo.hide()
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * 32)
         texts.bind(self, QWidget.setWindowTitle, N_("Twinrig meter"))
-        texts.bind(self._demo, QLabel.setText, N_("Demo rig"))
         texts.changed.connect(self._render)
         theme.changed.connect(self._render)
 
-    def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Show newer figures; nothing is drawn while the window is hidden."""
+    def show_snapshot(self, snapshot: Snapshot | None) -> None:
+        """Show newer figures (None: not yet any); nothing is drawn while the window is hidden."""
         self._snapshot = snapshot
         if self.isVisible():
             self._render()
@@ -97,7 +96,11 @@ class MeterWindow(QWidget):
         self._badge.show_status(state.kind, self._texts.tr(state.word))
         speed = snapshot.throughput.generation_tps
         self._speed.setText("— T/s" if speed is None else f"{number(speed)} T/s")
-        self._demo.setVisible(snapshot.demo)
+        labels = [N_("Recording")] * snapshot.recorded + [N_("Demo rig")] * snapshot.demo
+        label = ", ".join(self._texts.tr(text) for text in labels)
+        if label != self._demo.text():
+            self._demo.setText(label)
+        self._demo.setVisible(bool(label))
         cards = card_views(snapshot)
         while len(self._rows) < len(cards):
             self._add_row()

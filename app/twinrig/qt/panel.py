@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -17,7 +18,7 @@ from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.bridge import Bridge
-from twinrig.qt.dialogs import QuitAnswer, ask_quit, error_box
+from twinrig.qt.dialogs import QuitAnswer, ask_quit, ask_recording, error_box
 from twinrig.qt.history_keeper import HistoryKeeper
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
@@ -125,6 +126,15 @@ class Panel(QObject):
         box.finished.connect(self._error_closed)
         box.open()
 
+    def open_recording(self, path: Path | None = None) -> None:
+        """Show a recording in place of this machine; without a path the user is asked for one."""
+        parent = self._window if self._window.isVisible() else None
+        wanted = path or ask_recording(self._texts, parent)
+        if wanted is not None:
+            self.live.open_recording(wanted)
+            self._window.bring_up()
+            self._window.navigate("overview")
+
     def request_quit(self) -> None:
         """Quit, after asking about a running server."""
         record = self._active_record()
@@ -145,6 +155,8 @@ class Panel(QObject):
     def _wire(self, bridge: Bridge) -> None:
         self.live.snapshot.connect(self._take)
         self.live.interrupted.connect(lambda error: _log.warning("live data: %s", error))
+        self.live.recording_failed.connect(self.report)
+        self.live.recording_changed.connect(self._recording_changed)
         self.actions.failed.connect(self.report)
         self.actions.profiles_changed.connect(self._update_tray)
         bridge.unhandled.connect(self.report)
@@ -164,10 +176,19 @@ class Panel(QObject):
         self._strip.show_snapshot(snapshot)
         self.meter.show_snapshot(snapshot)
         self._update_tray()
+        if snapshot.recorded:
+            return
         notice = self._notices.take(snapshot, self.live.verdict)
         if notice is not None:
             title, text = self._texts.tr(notice.title), self._texts.tr(notice.text)
             self.tray.notify(title, text, problem=notice.kind != "ready")
+
+    def _recording_changed(self) -> None:
+        self._strip.show_recording(self.live.recording.name if self.live.recording else "")
+        if self.live.latest is None:
+            self._strip.show_snapshot(None)
+            self.meter.show_snapshot(None)
+        self._update_tray()
 
     def _update_tray(self) -> None:
         profiles = [ProfileChoice(p.id, p.name) for p in self.actions.profiles]
@@ -179,6 +200,7 @@ class Panel(QObject):
             self.meter.isVisible(),
             self._texts.tr,
             self.live.verdict,
+            recording=self.live.recording is not None,
         )
         self.tray.show_model(model)
 
@@ -192,6 +214,8 @@ class Panel(QObject):
             "profile": lambda: self._choose_profile(argument),
             "copy-url": self._copy_url,
             "meter": self._toggle_meter,
+            "open-recording": self.open_recording,
+            "close-recording": self.live.close_recording,
         }
         deeds.get(action, lambda: None)()
 
@@ -199,7 +223,7 @@ class Panel(QObject):
         self._settings.current_profile = profile_id
 
     def _copy_url(self) -> None:
-        snapshot = self.live.latest
+        snapshot = self.live.machine
         if snapshot is not None and snapshot.server is not None and snapshot.server.base_url:
             QGuiApplication.clipboard().setText(f"{snapshot.server.base_url}/v1")
 
@@ -213,7 +237,7 @@ class Panel(QObject):
         self.live.set_visible(visible or self.meter.isVisible())
 
     def _active_record(self) -> ServerRecord | None:
-        record = self.live.latest.server if self.live.latest else None
+        record = self.live.machine.server if self.live.machine else None
         return record if record is not None and record.state in ACTIVE_STATES else None
 
     def _may_close(self) -> bool:

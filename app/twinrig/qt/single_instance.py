@@ -6,12 +6,13 @@ import os
 from enum import Enum
 from pathlib import Path
 
-from PySide6.QtCore import QCryptographicHash, QLockFile, QObject, Signal
+from PySide6.QtCore import QByteArray, QCryptographicHash, QLockFile, QObject, QUrl, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 PROTOCOL = "twinrig-panel/1"
 TIMEOUT_MS = 3000
 ELECTION_STALE_MS = 10_000
+LONGEST_REQUEST = 16_384
 
 
 class Role(Enum):
@@ -23,9 +24,11 @@ class Role(Enum):
 
 
 class SingleInstance(QObject):
-    """Elects the first panel. ``show_requested`` fires when a later start asks for the window."""
+    """Elects the first panel. ``show_requested`` fires when a later start asks for the window,
+    ``replay_requested`` with the path of a recording when it wants one shown too."""
 
     show_requested = Signal()
+    replay_requested = Signal(str)
 
     def __init__(self, config: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -36,9 +39,11 @@ class SingleInstance(QObject):
         self._guests: list[QLocalSocket] = []
         self._server.newConnection.connect(self._serve)
 
-    def elect(self) -> Role:
-        """Become the first, or ask the first to show itself. Takes up to some seconds only when
-        the first does not react."""
+    def elect(self, replay: Path | None = None) -> Role:
+        """Become the first, or ask the first to show itself and ``replay``.
+
+        Takes up to some seconds only when the first does not react.
+        """
         self._config.mkdir(parents=True, exist_ok=True)
         # Two starts at the same instant must not both clear a dead socket away.
         lock = QLockFile(str(self._config / "panel.election"))
@@ -46,7 +51,7 @@ class SingleInstance(QObject):
         locked = lock.tryLock(TIMEOUT_MS)
         try:
             # Ask first: listening with access options replaces the socket of a live panel.
-            connected, answered = self._ask()
+            connected, answered = self._ask(replay)
             if connected:
                 return Role.SECOND if answered else Role.UNANSWERED
             # Nobody behind the name: unused, or left over from a panel that was killed.
@@ -60,12 +65,13 @@ class SingleInstance(QObject):
         """Let the next start be the first."""
         self._server.close()
 
-    def _ask(self) -> tuple[bool, bool]:
+    def _ask(self, replay: Path | None) -> tuple[bool, bool]:
         socket = QLocalSocket()
         socket.connectToServer(self.name)
         if not socket.waitForConnected(TIMEOUT_MS):
             return False, False
-        socket.write(f"{PROTOCOL} show\n".encode())
+        path = "" if replay is None else f" {_one_word(str(replay.absolute()))}"
+        socket.write(f"{PROTOCOL}{path} show\n".encode())
         socket.flush()
         answered = socket.waitForReadyRead(TIMEOUT_MS)
         reply = bytes(socket.readLine().data()).decode("utf-8", "replace")
@@ -83,8 +89,8 @@ class SingleInstance(QObject):
     def _read_all(self) -> None:
         for socket in list(self._guests):
             if socket.canReadLine():
-                self._answer(socket, bytes(socket.readLine(256).data()))
-            elif socket.bytesAvailable() > 256:
+                self._answer(socket, bytes(socket.readLine(LONGEST_REQUEST).data()))
+            elif socket.bytesAvailable() > LONGEST_REQUEST:
                 socket.disconnectFromServer()
 
     def _answer(self, socket: QLocalSocket, raw: bytes) -> None:
@@ -94,6 +100,9 @@ class SingleInstance(QObject):
             socket.write(f"{PROTOCOL} shown\n".encode())
             socket.flush()
             self.show_requested.emit()
+            words = line.split()
+            if len(words) == 3:
+                self.replay_requested.emit(QUrl.fromPercentEncoding(QByteArray(words[1].encode())))
         socket.disconnectFromServer()
 
     def _dismiss(self) -> None:
@@ -101,6 +110,10 @@ class SingleInstance(QObject):
         for socket in [s for s in self._guests if s.state() == state]:
             self._guests.remove(socket)
             socket.deleteLater()
+
+
+def _one_word(text: str) -> str:
+    return bytes(QUrl.toPercentEncoding(text).data()).decode("ascii")
 
 
 def instance_name(config: Path) -> str:

@@ -29,17 +29,21 @@ class StatusStrip(QWidget):
         self._hint = N_("Opening …")
         self._note = ""
         self._is_demo = False
+        self._recording_name = ""
         self._badge = StatusBadge(theme, icons, 1.0, self)
         self._figures = SteadyLine(self)
         self._target = ToneLabel(theme, "muted", self)
         self._demo = StatusBadge(theme, icons, 1.0, self)
         self._demo.hide()
+        self._recording = StatusBadge(theme, icons, 1.0, self)
+        self._recording.hide()
         layout = QHBoxLayout(self)
         layout.setContentsMargins(10, 5, 10, 5)
         layout.setSpacing(14)
         layout.addWidget(self._badge)
         layout.addWidget(self._figures, 1)
         layout.addWidget(self._target)
+        layout.addWidget(self._recording)
         layout.addWidget(self._demo)
         texts.changed.connect(self._retranslated)
         self._render()
@@ -52,8 +56,6 @@ class StatusStrip(QWidget):
         """``label`` is a marked sentence."""
         self._is_demo = demo
         self._texts.bind(self._target, QLabel.setText, label)
-        self._target.setVisible(not demo)
-        self._demo.setVisible(demo)
         self._retranslated()
         self._hint = N_("Waiting for the first reading")
         self._render()
@@ -63,8 +65,13 @@ class StatusStrip(QWidget):
         self._note = note
         self._render()
 
-    def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Show newer figures."""
+    def show_recording(self, name: str) -> None:
+        """Say that a recording is shown in place of this machine; "" = it is not."""
+        self._recording_name = name
+        self._retranslated()
+
+    def show_snapshot(self, snapshot: Snapshot | None) -> None:
+        """Show newer figures; None: there are none yet."""
         self._snapshot = snapshot
         if self.isVisible():
             self._render()
@@ -79,16 +86,23 @@ class StatusStrip(QWidget):
         super().showEvent(event)
 
     def _retranslated(self) -> None:
-        tr = self._texts.tr
-        if self._is_demo:
+        tr, name = self._texts.tr, self._recording_name
+        if self._is_demo or name:
             # Not at each reading: a tool tip costs an event even when it stays the same.
             self._demo.show_status("warn", tr(N_("Demo rig")), "demo")
             self._demo.setToolTip(tr(N_("Everything shown here is simulated.")))
+        self._recording.setVisible(bool(name))
+        if name:
+            self._recording.show_status("busy", tr(N_("Recording {name}"), name=name), "play")
+        self._target.setVisible(not self._is_demo and not name)
         self._render()
 
     def _render(self) -> None:
         tr = self._texts.tr
         snapshot = self._snapshot
+        demo = self._is_demo if snapshot is None else snapshot.demo
+        if demo == self._demo.isHidden():
+            self._demo.setVisible(demo)
         if snapshot is None:
             self._badge.show_status("muted", tr(self._hint))
             self._figures.setText("")

@@ -93,12 +93,17 @@ def tray_model(
     meter_shown: bool,
     translate: Translate,
     judged: Verdict | None = None,
+    *,
+    recording: bool = False,
 ) -> TrayModel:
-    """Model for the present moment; ``current`` is the profile that Start would start."""
+    """Model for the present moment; ``current`` is the profile that Start would start.
+
+    With a ``recording`` the snapshot is not of this machine: nothing can be started or stopped.
+    """
     return TrayModel(
         tray_icon(snapshot, judged),
         tooltip(snapshot, translate),
-        menu(snapshot, profiles, current, meter_shown),
+        menu(snapshot, profiles, current, meter_shown, recording=recording),
         load_bars(snapshot),
     )
 
@@ -134,6 +139,8 @@ def tooltip(snapshot: Snapshot | None, translate: Translate) -> str:
     head = f"Twinrig: {state}"
     if snapshot.demo:
         head = f"{head} ({translate(N_('Demo rig'))})"
+    if snapshot.recorded:
+        head = f"{head} ({translate(N_('Recording'))})"
     lines = [head]
     speed = snapshot.throughput.generation_tps
     if speed is not None:
@@ -169,8 +176,12 @@ def menu(
     profiles: Sequence[ProfileChoice],
     current: str,
     meter_shown: bool,
+    *,
+    recording: bool = False,
 ) -> tuple[MenuEntry, ...]:
     """Entries from top to bottom."""
+    if recording:
+        return _recording_menu(meter_shown)
     record = snapshot.server if snapshot else None
     state = record.state if record else ServerState.STOPPED
     active = state in ACTIVE_STATES
@@ -193,9 +204,27 @@ def menu(
             icon="copy",
         ),
         MenuEntry("meter", message("Meter window"), checked=meter_shown),
+        MenuEntry("open-recording", message("Open a recording …")),
         separator,
-        MenuEntry("open", message("Open Twinrig"), icon="open"),
-        MenuEntry("quit", message("Quit"), icon="quit"),
+        *_LAST,
+    )
+
+
+_LAST = (
+    MenuEntry("open", message("Open Twinrig"), icon="open"),
+    MenuEntry("quit", message("Quit"), icon="quit"),
+)
+
+
+def _recording_menu(meter_shown: bool) -> tuple[MenuEntry, ...]:
+    return (
+        MenuEntry("", message("A recording is shown"), enabled=False),
+        MenuEntry("close-recording", message("Back to this machine"), icon="undo"),
+        MenuEntry("open-recording", message("Open a recording …")),
+        MenuEntry(),
+        MenuEntry("meter", message("Meter window"), checked=meter_shown),
+        MenuEntry(),
+        *_LAST,
     )
 
 

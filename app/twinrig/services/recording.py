@@ -111,13 +111,14 @@ def recorded(path: Path) -> Iterator[Snapshot]:
 class Replay:
     """Stands in for a Monitor: the recorded snapshots in the recorded pace, then the end.
 
-    ``speed`` 2.0 is twice as fast. Long pauses are shortened to ``LONGEST_PAUSE_S``.
+    ``speed`` 2.0 is twice as fast; it may be changed from any thread while it plays. Long pauses
+    are shortened to ``LONGEST_PAUSE_S``. Every snapshot is marked as recorded.
     """
 
     def __init__(self, path: Path, clock: Clock, speed: float = 1.0) -> None:
         self._path = path
         self._clock = clock
-        self._speed = speed
+        self.speed = speed
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         """Raises as ``recorded``; DamagedFileError also when not one snapshot is in it."""
@@ -125,9 +126,9 @@ class Replay:
         for snapshot in recorded(self._path):
             if last_s is not None:
                 pause_s = min(max(snapshot.taken_at_s - last_s, 0.0), LONGEST_PAUSE_S)
-                await self._clock.sleep(pause_s / self._speed)
+                await self._clock.sleep(pause_s / self.speed)
             last_s = snapshot.taken_at_s
-            yield snapshot
+            yield replace(snapshot, recorded=True)
         if last_s is None:
             raise _damaged(self._path)
 

@@ -47,11 +47,18 @@ def test_no_verb_opens_the_panel_where_there_is_a_display(monkeypatch: pytest.Mo
     monkeypatch.setattr("twinrig.composition.panel.display_present", lambda _: True)
     monkeypatch.setattr(
         "twinrig.composition.panel.open_panel",
-        lambda target, language, *, hidden: opened.append((target, language, hidden)) or 5,
+        lambda target, language, *, hidden, replay: (
+            opened.append((target, language, hidden, replay)) or 5
+        ),
     )
     assert entry.main([]) == 5
     assert entry.main(["--target", "demo", "--language=ja", "--hidden"]) == 5
-    assert opened == [("auto", None, False), ("demo", "ja", True)]
+    assert entry.main(["--replay", "rig.jsonl"]) == 5
+    assert opened == [
+        ("auto", None, False, ""),
+        ("demo", "ja", True, ""),
+        ("auto", None, False, "rig.jsonl"),
+    ]
 
 
 def test_no_verb_is_the_whole_job_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +68,13 @@ def test_no_verb_is_the_whole_job_without_a_display(monkeypatch: pytest.MonkeyPa
     entry.main([])
     entry.main(["--target", "demo", "--hidden"])
     entry.main(["doctor", "--json"])
-    assert ran == [["up"], ["--target", "demo", "up"], ["doctor", "--json"]]
+    entry.main(["--replay=rig.jsonl", "--language", "ja"])
+    assert ran == [
+        ["up"],
+        ["--target", "demo", "up"],
+        ["doctor", "--json"],
+        ["--language", "ja", "watch", "--replay", "rig.jsonl"],
+    ]
 
 
 def test_without_qt_the_terminal_view_opens(

@@ -18,6 +18,7 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ACTIVE_STATES, ServerState
 from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
+from twinrig.qt.dialogs import ask_recording
 from twinrig.qt.pages.base import Page, PageContext
 from twinrig.qt.viewmodels.figures import LastKnown, figures_view
 from twinrig.qt.viewmodels.overview import card_views, endpoint_view, state_view
@@ -25,6 +26,8 @@ from twinrig.qt.widgets.endpoint_panel import EndpointPanel
 from twinrig.qt.widgets.gpu_card import GpuCard
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
 from twinrig.qt.widgets.live_graphs import LiveGraphs
+from twinrig.qt.widgets.parts import Button
+from twinrig.qt.widgets.recording_bar import RecordingBar
 from twinrig.qt.widgets.server_figures import ServerFigures
 from twinrig.qt.widgets.verdict_line import VerdictLine
 from twinrig.services.history import Event
@@ -60,6 +63,14 @@ class OverviewPage(Page):
         self._progress = QProgressBar(self)
         self._button = QPushButton(self)
         self._button.clicked.connect(self._act)
+        self._recording = RecordingBar(context, self)
+        self._recording.close_wanted.connect(context.live.close_recording)
+        self._open_recording = Button(
+            context,
+            N_("Open a recording …"),
+            self._ask_recording,
+            tip=N_("Show what twinrig watch --record kept, in place of this machine"),
+        )
         self.verdict = VerdictLine(context, self)
         self._no_cards = ToneLabel(theme, "muted", self)
         self._no_cards.setWordWrap(True)
@@ -69,6 +80,7 @@ class OverviewPage(Page):
         self._endpoint = EndpointPanel(context, self)
         self._build()
         context.live.snapshot.connect(self._take)
+        context.live.recording_changed.connect(self._another_source)
         self._actions.read_profiles()
         if context.live.latest is not None:
             self._take(context.live.latest)
@@ -80,6 +92,7 @@ class OverviewPage(Page):
     def _build(self) -> None:
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
+        layout.addWidget(self._recording)
         layout.addLayout(self._head())
         layout.addWidget(self.verdict)
         layout.addLayout(self._card_row)
@@ -105,10 +118,25 @@ class OverviewPage(Page):
         words.addWidget(self._detail)
         words.addWidget(self._progress)
         row.addLayout(words, 1)
+        row.addWidget(self._open_recording, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
     # -- data ----------------------------------------------------------------------------------
+
+    def _another_source(self) -> None:
+        recorded = self.context.live.recording is not None
+        self._open_recording.setVisible(not recorded)
+        self._button.setVisible(not recorded)
+        if not self.context.live.at_end:
+            self._newest, self._last_known = None, LastKnown()
+            self._energy = (-ENERGY_EVERY_S, None, 0.0)
+        self._render()
+
+    def _ask_recording(self) -> None:
+        path = ask_recording(self.context.texts, self)
+        if path is not None:
+            self.context.live.open_recording(path)
 
     def _take(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
@@ -147,7 +175,11 @@ class OverviewPage(Page):
         self.verdict.show_verdict(self.context.live.verdict)
         self._render_cards(newest)
         self._render_figures(newest)
-        self._endpoint.show_endpoint(endpoint_view(record), record)
+        recorded = newest is not None and newest.recorded
+        if recorded:
+            self._recording.render()
+        self._endpoint.setVisible(not recorded)
+        self._endpoint.show_endpoint(endpoint_view(None if recorded else record), record)
         self._render_button(record.state if record else ServerState.STOPPED)
 
     def _render_figures(self, newest: Snapshot | None) -> None:
@@ -195,7 +227,7 @@ class OverviewPage(Page):
         self._render()
 
     def _mark_fixes(self, entries: tuple[JournalEntry, ...]) -> None:
-        history = self.context.live.history
+        history = self.context.live.machine_history
         for entry in entries:
             history.add_event(Event(entry.at_s, "fix", self.tr(entry.title)), store=False)
 

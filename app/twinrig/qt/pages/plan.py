@@ -418,7 +418,7 @@ class PlanPage(Page):
         self._fill()
 
     def _is_running(self, profile_id: str) -> bool:
-        latest = self.context.live.latest
+        latest = self.context.live.machine
         server = latest.server if latest is not None else None
         return (
             server is not None and server.profile_id == profile_id and server.state in ACTIVE_STATES

@@ -66,6 +66,7 @@ class LiveGraphs(QWidget):
         self._build()
         texts.changed.connect(self._retranslate)
         context.settings.interval_changed.connect(lambda _seconds: self.reload())
+        context.live.recording_changed.connect(self._another_source)
         self._retranslate()
 
     @property
@@ -107,6 +108,16 @@ class LiveGraphs(QWidget):
         self._show_marks()
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _another_source(self) -> None:
+        """A recording begins or is left: what the other source told must not be seen beside it."""
+        if self._context.live.at_end:
+            return
+        self._minutes, self._slot = (), (0.0, 0, 0)
+        self.pause.setChecked(False)
+        if self._range_s > RING_S:
+            self._read_minutes()
+        self.reload()
 
     def _build(self) -> None:
         texts = self._context.texts
@@ -165,6 +176,8 @@ class LiveGraphs(QWidget):
             self.reload()
 
     def _read_minutes(self) -> None:
+        if self._context.live.recording is not None:
+            return  # the history file is this machine's
         store = self._context.workbench.history_store()
         history = self._context.live.history
         since_s = self._context.workbench.clock.now() - self._range_s
@@ -173,6 +186,8 @@ class LiveGraphs(QWidget):
             minutes, events = await asyncio.gather(
                 asyncio.to_thread(store.minutes, since_s), asyncio.to_thread(store.events, since_s)
             )
+            if history is not self._context.live.history:
+                return  # a recording was opened meanwhile
             self._minutes = minutes
             for event in events:
                 history.add_event(event, store=False)

@@ -141,7 +141,7 @@ class MemoryPanel(QFrame):
     def _watch(self, snapshot: Snapshot) -> None:
         """Every successful start is measured, and what it showed is used at once."""
         server = snapshot.server
-        if server is None or server.state is not ServerState.READY:
+        if snapshot.recorded or server is None or server.state is not ServerState.READY:
             return
         if server.run_id != self._measured_run:
             self._measured_run = server.run_id
