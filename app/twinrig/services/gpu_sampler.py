@@ -48,6 +48,7 @@ class GpuSampler:
         self._clock = clock
         self._interval_s = max(interval_s, 0.01)
         self._reading = GpuReading()
+        self._read_at_s = self._clock.monotonic()
         self._probe: GpuProbe | None = None
         self._failures = 0
         self._retry_at_s = 0.0
@@ -77,16 +78,15 @@ class GpuSampler:
         return not thread.is_alive()
 
     def latest(self) -> GpuReading:
-        """The last reading; samples older than three intervals are marked stale."""
+        """The last reading; its samples are marked stale when it is older than three intervals.
+
+        Its age is monotonic: a clock that is set makes no reading old, and none young.
+        """
         reading = self._reading
-        limit_s = self._clock.now() - STALE_AFTER_INTERVALS * self._interval_s
-        if all(sample.stale or sample.taken_at_s >= limit_s for sample in reading.samples):
+        age_s = self._clock.monotonic() - self._read_at_s
+        if age_s <= STALE_AFTER_INTERVALS * self._interval_s:
             return reading
-        samples = tuple(
-            sample if sample.taken_at_s >= limit_s else replace(sample, stale=True)
-            for sample in reading.samples
-        )
-        return replace(reading, samples=samples)
+        return replace(reading, samples=tuple(replace(s, stale=True) for s in reading.samples))
 
     def sample_once(self) -> GpuReading:
         """One round: open the probe if needed and due, read the cards, keep the reading.
@@ -97,6 +97,7 @@ class GpuSampler:
             return self._reading
         try:
             self._reading = self._read()
+            self._read_at_s = self._clock.monotonic()
             self._failures = 0
         except TwinrigError as error:
             step = error.next_step.msgid if error.next_step else ""

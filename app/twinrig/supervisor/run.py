@@ -60,7 +60,8 @@ class ServerRun:
         self._output = RunOutput(
             context.writer, engine.phase_of, self._read, spec.masked_values, self._count
         )
-        self._ready_at_s: float | None = None
+        # Monotonic: a Linux that wakes from sleep sets its clock.
+        self._serving_since_s: float | None = None
         self._exit: ExitStatus | None = None
         self._stuck: NotReady | None = None
 
@@ -144,14 +145,15 @@ class ServerRun:
 
     async def _ready(self, server: RunningServer, run_id: str, proof: ProbeResult) -> None:
         self._output.loading = False
-        self._ready_at_s = self._clock.now()
-        self._tracker.begin(Phase.SERVE, self._ready_at_s)
+        self._serving_since_s = self._clock.monotonic()
+        ready_at_s = self._clock.now()
+        self._tracker.begin(Phase.SERVE, ready_at_s)
         save_timings(
             self._context.layout.timings(self._context.profile_id), self._tracker.durations_s()
         )
         self._store.enter(
             ServerState.READY,
-            ready_at_s=self._ready_at_s,
+            ready_at_s=ready_at_s,
             phases=self._tracker.phases,
             failure=None,
             degraded_reason=None,
@@ -182,7 +184,8 @@ class ServerRun:
         self, server: RunningServer, run_id: str, problem: NotReady | Message | None
     ) -> RunEnd:
         """Decide why the race ended. An exit nobody asked for is a crash, code 0 too."""
-        served_s = None if self._ready_at_s is None else self._clock.now() - self._ready_at_s
+        since_s = self._serving_since_s
+        served_s = None if since_s is None else self._clock.monotonic() - since_s
         await self._note_shared_memory(server, run_id)
         self._output.end()
         if problem is None and self._moved.is_set() and not self._context.intent.stop_wanted:

@@ -123,6 +123,17 @@ def test_old_samples_are_stale_even_when_the_thread_hangs_in_the_driver(clock) -
     assert sample.utilisation_percent == 1
 
 
+@pytest.mark.parametrize("by_s", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_makes_no_reading_old_and_none_young(clock, monkeypatch, by_s) -> None:
+    sampler = GpuSampler(lambda: FakeProbe(clock), clock)
+    sampler.sample_once()
+    monkeypatch.setattr(clock, "now", lambda: clock.time_s + by_s)
+    clock.time_s += 2.0
+    assert not sampler.latest().samples[0].stale
+    clock.time_s += 2.0
+    assert sampler.latest().samples[0].stale
+
+
 def test_without_a_driver_error_and_next_step_are_told(clock) -> None:
     def absent() -> FakeProbe:
         raise AWAY
