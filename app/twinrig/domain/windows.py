@@ -126,10 +126,10 @@ class FileStore(Protocol):
 class WslControl(Protocol):
     """What concerns all distributions together. Never boots one."""
 
-    async def running(self) -> tuple[str, ...]:
+    async def running(self) -> frozenset[str]:
         """Names of the distributions that run now. Raises HostError when WSL does not answer."""
         ...
 
-    async def shut_down(self) -> None:
+    async def shutdown(self) -> None:
         """Stop all distributions and the virtual machine. Raises HostError."""
         ...

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from twinrig.domain.errors import GpuUnavailableError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
+from twinrig.hosts.windows.adapters import NvidiaCard
 from twinrig.messages import message
 
 T = TypeVar("T")
@@ -76,6 +77,16 @@ class NvmlProbe:
     def driver(self) -> DriverInfo:
         """Read once when the library was opened."""
         return self._driver
+
+    def places(self) -> tuple[NvidiaCard, ...]:
+        """Where each card sits on the PCI bus, and whether a desktop is shown on it."""
+        found = []
+        for card in self._cards:
+            bus = getattr(self._ask("nvmlDeviceGetPciInfo", card.handle), "busId", None)
+            display = _number(self._ask("nvmlDeviceGetDisplayActive", card.handle))
+            shown = None if display is None else bool(display)
+            found.append(NvidiaCard(card.info.uuid, card.info.name, _text(bus), shown))
+        return tuple(found)
 
     def sample(self) -> tuple[GpuSample, ...]:
         """One reading of each card. Raises GpuUnavailableError if the driver went away."""

@@ -486,3 +486,15 @@ def test_an_old_driver_is_asked_the_old_way_and_only_once_the_new(nvml, clock) -
     before = nvml.calls.count("nvmlDeviceGetMemoryInfo")
     probe.sample()
     assert nvml.calls.count("nvmlDeviceGetMemoryInfo") - before == 2
+
+
+def test_place_on_the_bus_and_display_of_each_card() -> None:
+    fake = FakeNvml()
+    fake.per_card["nvmlDeviceGetPciInfo", 0] = Struct(busId=b"00000000:01:00.0")  # type: ignore[arg-type]
+    fake.per_card["nvmlDeviceGetPciInfo", 1] = NOT_SUPPORTED
+    fake.per_card["nvmlDeviceGetDisplayActive", 0] = 1
+    fake.per_card["nvmlDeviceGetDisplayActive", 1] = NOT_SUPPORTED
+    first, second = NvmlProbe(fake).places()
+
+    assert (first.pci_bus_id, first.display) == ("00000000:01:00.0", True)
+    assert (second.pci_bus_id, second.display) == (None, None)
