@@ -14,6 +14,7 @@ from twinrig.domain.supervision import Failure
 from twinrig.messages import message
 from twinrig.qt.pages.overview import OverviewPage
 from twinrig.qt.pages.settings import SettingsPage
+from twinrig.qt.settings import PanelSettings
 from twinrig.qt.viewmodels.settings import licence_text
 from twinrig.qt.widgets.copy_button import CopyButton
 from twinrig.qt.widgets.gpu_card import GpuCard
@@ -231,6 +232,35 @@ def test_damaged_settings_read_as_defaults(context) -> None:
     assert (settings.interval_s, settings.theme, settings.language) == (1.0, "system", "")
     settings._store.setValue("interval_s", "0.001")
     assert settings.interval_s == 1.0, "not a choice that is offered"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"\x00\xff\xfe binary \x80" * 50, b"[General\nlanguage=ja\n", b"language", b"x" * 3_000_000],
+)
+def test_a_damaged_file_is_moved_aside_and_told(qtbot, context, damage) -> None:
+    path = context.settings.path.with_name("other.ini")
+    path.write_bytes(damage)
+    settings = PanelSettings(path)
+    aside = path.with_name("other.ini.damaged")
+    assert settings.moved_aside == aside
+    assert aside.read_bytes() == damage
+    settings.language = "ja"
+    assert settings.sync()
+    again = PanelSettings(path)
+    assert (again.language, again.moved_aside) == ("ja", None)
+    context.settings.moved_aside = aside
+    page = SettingsPage(context)
+    qtbot.addWidget(page)
+    assert any(str(aside) in text for text in words(page))
+
+
+@pytest.mark.parametrize("fine", [b"", b"[General]\nlanguage=ja\n", b"; a note\n"])
+def test_a_file_that_can_be_read_stays(context, fine) -> None:
+    path = context.settings.path.with_name("other.ini")
+    path.write_bytes(fine)
+    assert PanelSettings(path).moved_aside is None
+    assert path.read_bytes() == fine
 
 
 def test_folders_are_shown_and_opened(settings_page, context, monkeypatch) -> None:

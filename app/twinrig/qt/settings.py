@@ -5,15 +5,20 @@ Everything that affects a server lives in profiles instead.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QObject, QSettings, Signal
 
 INTERVALS_S = (0.5, 1.0, 2.0, 5.0)
+MAX_FILE_BYTES = 1024 * 1024
 
 
 class PanelSettings(QObject):
-    """Typed access; damaged values read as their defaults."""
+    """Typed access; damaged values read as their defaults.
+
+    A file that is damaged as a whole is moved aside, never written over: ``moved_aside``.
+    """
 
     current_profile_changed = Signal(str)
     interval_changed = Signal(float)
@@ -22,6 +27,7 @@ class PanelSettings(QObject):
         super().__init__(parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self.moved_aside = _move_aside_if_damaged(path)
         self._store = QSettings(str(path), QSettings.Format.IniFormat, self)
 
     @property
@@ -92,3 +98,24 @@ class PanelSettings(QObject):
     def _text(self, key: str) -> str:
         value = self._store.value(key, "")
         return value if isinstance(value, str) else ""
+
+
+def _move_aside_if_damaged(path: Path) -> Path | None:
+    """Where a damaged file is now; None when all is well or it cannot be moved."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size <= MAX_FILE_BYTES:
+            trial = QSettings(str(path), QSettings.Format.IniFormat)
+            trial.allKeys()  # until then it is not parsed
+            if trial.status() is not QSettings.Status.FormatError and _is_text(path):
+                return None
+        aside = path.with_name(path.name + ".damaged")
+        path.replace(aside)
+        return aside
+    return None
+
+
+def _is_text(path: Path) -> bool:
+    data = path.read_bytes()
+    with contextlib.suppress(UnicodeDecodeError):
+        return "\0" not in data.decode()
+    return False

@@ -46,6 +46,8 @@ class SettingsPage(Page):
         self._combos: list[tuple[QComboBox, tuple[Choice, ...]]] = []
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
+        if context.settings.moved_aside is not None:
+            layout.addWidget(self._told_of_damage(context.settings.moved_aside))
         layout.addWidget(self._section(N_("Appearance and sampling"), self._choices()))
         layout.addWidget(self._section(N_("Where Twinrig keeps its files"), self._folders()))
         layout.addWidget(self._section(N_("About"), self._about()), 1)
@@ -66,6 +68,20 @@ class SettingsPage(Page):
         layout.addWidget(heading)
         layout.addWidget(content, 1)
         return surface
+
+    def _told_of_damage(self, aside: Path) -> QWidget:
+        told = ToneLabel(self.context.theme, "warn", self)
+        told.setWordWrap(True)
+        self.context.texts.bind(
+            told,
+            QLabel.setText,
+            N_(
+                "The panel's own settings were damaged and start afresh; the old file is kept: "
+                "{path}. Servers and profiles are not affected."
+            ),
+            path=str(aside),
+        )
+        return told
 
     def _choices(self) -> QWidget:
         settings = self.context.settings
