@@ -167,7 +167,9 @@ class KeyringSecrets:
 def _read_file(path: Path) -> dict[str, str]:
     try:
         data = json.loads(read_small(path))
-        return {str(k): str(v) for k, v in data.items()}
+        if not all(isinstance(value, str) for value in data.values()):
+            raise ValueError("not a table of texts")
+        return dict(data)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError, RecursionError) as error:

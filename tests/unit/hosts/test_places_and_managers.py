@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.modes import modes_bind
 from twinrig.domain.errors import DamagedFileError, HostError
 from twinrig.domain.ports import CommandResult
 from twinrig.hosts.clock import SystemClock
@@ -83,6 +84,47 @@ async def test_a_file_only_with_consent_and_only_for_this_user(tmp_path):
     with pytest.raises(DamagedFileError):
         await store.set("k2", "v")
     assert file.read_bytes() == b"\xff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"7",
+        b"\x00\xff",
+        b'{"k": 1}',
+        b'{"schema_version": 2, "secrets": {"k": "v"}}',
+        b"[" * 100_000,
+        b" " * (5 * 1024 * 1024),
+    ],
+)
+async def test_a_damaged_or_newer_file_is_told_and_left_alone(tmp_path, text):
+    file = tmp_path / "secrets.json"
+    file.write_bytes(text)
+    store = KeyringSecrets({}, file=file, file_consent=True, open_keyring=no_ring)
+    for use in (store.get("k"), store.set("k", "v"), store.delete("k")):
+        with pytest.raises(DamagedFileError, match=r"secrets\.json"):
+            await use
+    assert file.read_bytes() == text
+
+
+async def test_a_read_only_file_is_told_and_left_alone(tmp_path):
+    folder = tmp_path / "config"
+    folder.mkdir()
+    file = folder / "secrets.json"
+    file.write_bytes(b'{"k": "v"}')
+    file.chmod(0o400)
+    folder.chmod(0o500)
+    store = KeyringSecrets({}, file=file, file_consent=True, open_keyring=no_ring)
+    try:
+        with modes_bind(), pytest.raises(HostError, match="cannot be written"):
+            await store.set("k2", "v")
+        assert await store.get("k") == "v"
+    finally:
+        folder.chmod(0o700)
+    assert file.read_bytes() == b'{"k": "v"}'
 
 
 def test_the_unit():
