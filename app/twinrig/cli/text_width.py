@@ -7,6 +7,11 @@ import unicodedata
 from collections.abc import Sequence
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+# JIS X 4051: what may not begin a line, and what may not end one.
+_NOT_FIRST = frozenset(
+    "、。，．・：；？！」』）］｝】〕〉》〜…‥ーゝゞ々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ%％"
+)
+_NOT_LAST = frozenset("「『（［｛【〔〈《")
 
 
 def width(text: str) -> int:
@@ -59,14 +64,26 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
 
 
 def _words(text: str) -> list[str]:
+    """Pieces that no line may be broken inside; a space belongs to the piece before it."""
     words: list[str] = []
-    word = ""
     for character in text:
-        word += character
-        if character == " " or _cell(character) == 2:
-            words.append(word)
-            word = ""
-    return [*words, word] if word else words
+        if words and _belongs(words[-1], character):
+            words[-1] += character
+        else:
+            words.append(character)
+    return words
+
+
+def _belongs(word: str, character: str) -> bool:
+    """Whether ``character`` may not begin a line after ``word``."""
+    last = word[-1]
+    if last == " ":
+        return False
+    if character == " " or character in _NOT_FIRST or last in _NOT_LAST:
+        return True
+    if _cell(character) == 0:
+        return True
+    return _cell(last) != 2 and _cell(character) != 2
 
 
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:

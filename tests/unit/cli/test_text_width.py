@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +54,19 @@ def test_wrap() -> None:
     assert wrap("日本語の長い文章です", 10) == ["日本語の長", "い文章です"]
     assert wrap("averyveryverylongword x", 8) == ["averyveryverylongword", "x"]
     assert wrap("", 8) == [""]
+
+
+def test_wrap_keeps_punctuation_with_its_word() -> None:
+    assert wrap("日本語です。次", 10) == ["日本語で", "す。次"]
+    assert wrap("あいう「えお」", 8) == ["あいう", "「えお」"]
+    assert wrap("サーバーー", 8) == ["サー", "バーー"]
+    assert wrap("か\u3099か\u3099か\u3099", 4) == ["か\u3099か\u3099", "か\u3099"]
+
+
+@given(st.text(alphabet="日本ー。、「」aあッ", max_size=60), st.integers(6, 30))
+def test_no_line_begins_or_ends_with_what_may_not(text: str, cells: int) -> None:
+    lines = wrap(text, cells)
+    assert "".join(lines) == text
+    for line, following in pairwise(lines):
+        assert following[0] not in "ー。、」ッ"
+        assert line[-1] != "「"
