@@ -1,4 +1,5 @@
-"""Preflight: asks all cheap questions in one call to the Linux side and judges the answers."""
+"""Preflight: asks all cheap questions in one call to the Linux side, and those that only Windows
+can answer beside it; then judges the answers."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import Clock, Host
 from twinrig.domain.profile import Profile
+from twinrig.domain.windows import WindowsFacts, is_windows_probe
 from twinrig.messages import Message, message
 
 CALL_TIMEOUT_S = 40.0
@@ -52,6 +54,7 @@ class Preflight:
     """Runs checks on one target. Nothing is kept between two runs: a fix changes answers.
 
     ``programs`` answer probes that the probe script does not have; slow checks only.
+    ``windows`` answers those of the Windows side; None where Twinrig does not run there.
     """
 
     def __init__(
@@ -63,9 +66,11 @@ class Preflight:
         *,
         sysroot: str = "",
         programs: Mapping[str, ProbeProgram] | None = None,
+        windows: WindowsFacts | None = None,
     ) -> None:
         self._host = host
         self._programs = dict(programs or {})
+        self._windows = windows
         self._finder = finder
         self._clock = clock
         self._sysroot = sysroot
@@ -81,12 +86,12 @@ class Preflight:
         """
         chosen, reported = self._choose(ids, profile)
         cheap = [check for check in chosen if check.cost is Cost.CHEAP]
-        facts, fault = await self._try_facts(profile, probe_names(cheap))
+        facts, fault = await self._gather(profile, probe_names(cheap))
         results: dict[str, CheckResult] = {}
         for check in chosen:
             view, problem = facts, fault
             if check.cost is Cost.SLOW and self._unmet(check, profile, results) is None:
-                view, problem = await self._try_facts(profile, check.probes)
+                view, problem = await self._gather(profile, check.probes)
             result = await self._judge(check, view, problem, results)
             results[check.id] = result
             if check.id in reported:
@@ -94,13 +99,10 @@ class Preflight:
 
     async def facts(self, profile: Profile | None, names: Sequence[str]) -> Facts:
         """Answers of these probes, with profile and engine. Raises HostError."""
-        install, problem = await self._find(profile)
-        asked = [name for name in names if name not in self._programs]
-        answers = {} if not asked else await self._ask(profile, install, asked)
-        for name in names:
-            if name in self._programs:
-                answers[name] = await self._programs[name](profile, install)
-        return Facts(answers, profile, install, install_error=problem)
+        facts, problem = await self._gather(profile, names)
+        if problem is not None:
+            raise problem
+        return facts
 
     def asking(self, **programs: ProbeProgram) -> Preflight:
         """The same preflight with other programs for some probes."""
@@ -111,6 +113,7 @@ class Preflight:
             self._clock,
             sysroot=self._sysroot,
             programs={**self._programs, **programs},
+            windows=self._windows,
         )
 
     async def _ask(
@@ -155,13 +158,44 @@ class Preflight:
             return None, error.text
         return (found[0] if found else None), None
 
-    async def _try_facts(
+    async def _gather(
         self, profile: Profile | None, names: Sequence[str]
     ) -> tuple[Facts, TwinrigError | None]:
+        """What could be learnt, and why the Linux side said nothing, if so."""
+        windows = asyncio.create_task(self._ask_windows(profile, names))
         try:
-            return await self.facts(profile, names), None
-        except TwinrigError as error:
-            return Facts({}, profile), error
+            install, install_error = await self._find(profile)
+            answers: dict[str, ProbeOutput] = {}
+            problem: TwinrigError | None = None
+            try:
+                answers = await self._ask_linux(profile, install, names)
+            except TwinrigError as error:
+                problem = error
+            answers |= await windows
+        finally:
+            windows.cancel()
+        return Facts(answers, profile, install, install_error=install_error), problem
+
+    async def _ask_windows(
+        self, profile: Profile | None, names: Sequence[str]
+    ) -> Mapping[str, ProbeOutput]:
+        asked = [name for name in names if is_windows_probe(name)]
+        if self._windows is None or not asked:
+            return {}
+        network = None if profile is None else profile.network
+        endpoint = "" if network is None else f"{network.host}:{network.port}"
+        return await asyncio.to_thread(self._windows.answer, asked, endpoint)
+
+    async def _ask_linux(
+        self, profile: Profile | None, install: EngineInstall | None, names: Sequence[str]
+    ) -> dict[str, ProbeOutput]:
+        own = [name for name in names if not is_windows_probe(name)]
+        asked = [name for name in own if name not in self._programs]
+        answers = {} if not asked else await self._ask(profile, install, asked)
+        for name in own:
+            if name in self._programs:
+                answers[name] = await self._programs[name](profile, install)
+        return answers
 
     def _unmet(
         self, check: Check, profile: Profile | None, results: Mapping[str, CheckResult]
@@ -170,6 +204,8 @@ class Preflight:
             return message("No profile was given.")
         if not is_about(check, profile):
             return message("Only asked for {engines}.", engines=", ".join(check.engines))
+        if self._windows is None and any(map(is_windows_probe, check.probes)):
+            return message("Only asked where Twinrig runs on Windows and the server in WSL.")
         titles = {other.id: other.title for other in self.checks}
         for required in check.requires:
             result = results.get(required)
@@ -190,11 +226,13 @@ class Preflight:
         reason = self._unmet(check, facts.profile, results)
         if reason is not None:
             return CheckResult(check.id, Status.SKIP, reason)
-        if problem is not None and check.probes:
+        if problem is not None and not all(map(is_windows_probe, check.probes)):
             return CheckResult(check.id, Status.ERROR, problem.text, next_step=problem.next_step)
         started = self._clock.monotonic()
         result = await _bounded(check, facts)
-        return replace(result, duration_s=max(0.0, self._clock.monotonic() - started))
+        finding = result.finding and replace(result.finding, check_id=check.id)
+        spent = max(0.0, self._clock.monotonic() - started)
+        return replace(result, finding=finding, duration_s=spent)
 
 
 def is_about(check: Check, profile: Profile | None) -> bool:

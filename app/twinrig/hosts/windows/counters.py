@@ -68,12 +68,12 @@ class PdhCounters:
 
     def _open(self) -> None:
         self._pdh = _load() if self._pdh is None else self._pdh
-        self._call("PdhOpenQueryW", None, None, ctypes.byref(self._query))
+        self._call("PdhOpenQueryW", None, 0, ctypes.byref(self._query))
         counters = []
         try:
             for path in PATHS:
                 handle = ctypes.c_void_p()
-                self._call("PdhAddEnglishCounterW", self._query, path, None, ctypes.byref(handle))
+                self._call("PdhAddEnglishCounterW", self._query, path, 0, ctypes.byref(handle))
                 counters.append(handle)
         except HostError:
             self.close()

@@ -121,12 +121,12 @@ class FakePdh:
         self.closed = 0
         self.opened = 0
 
-    def PdhOpenQueryW(self, source: None, user: None, query: Any) -> int:
+    def PdhOpenQueryW(self, source: None, user: int, query: Any) -> int:
         self.opened += 1
         query._obj.value = 77
         return self.codes.get("open", 0)
 
-    def PdhAddEnglishCounterW(self, query: Any, path: str, user: None, counter: Any) -> int:
+    def PdhAddEnglishCounterW(self, query: Any, path: str, user: int, counter: Any) -> int:
         self.paths.append(path)
         counter._obj.value = len(self.paths)
         return self.codes.get(path, 0)
