@@ -9,6 +9,7 @@ from typing import Protocol
 from twinrig.domain.errors import HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
 from twinrig.domain.launch import LaunchSpec, StopSignal
+from twinrig.domain.wsl import WslDistro
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,30 @@ class Host(Protocol):
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """Processes of the target that this user may see."""
+        ...
+
+
+class WslDistros(Protocol):
+    """Distributions of WSL. No question starts one. Raises HostError when WSL does not answer."""
+
+    async def list(self) -> tuple[WslDistro, ...]:
+        """All of them, those of other programs too; empty when none is installed."""
+        ...
+
+    async def running(self) -> frozenset[str]:
+        """Names of those that run now."""
+        ...
+
+    async def choose(self, wanted: str = "") -> WslDistro:
+        """The wanted one, else the default; see ``domain.wsl.choose_distro``."""
+        ...
+
+    async def terminate(self, name: str) -> None:
+        """Stop one now, with everything in it; one that does not run is no error."""
+        ...
+
+    async def shutdown(self) -> None:
+        """Stop all, those of other programs (Docker Desktop) too, and the virtual machine."""
         ...
 
 

@@ -1,0 +1,109 @@
+"""Distributions of WSL: what is known of them without starting one, and which to use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twinrig.domain.errors import HostError, UsageError
+from twinrig.messages import message
+
+DISTRO_NAME = re.compile(r"[A-Za-z0-9._-]{1,256}")
+"""What WSL itself accepts as a name: no blanks."""
+
+_OTHER_PROGRAMS = re.compile(r"(docker-desktop|rancher-desktop|podman-)", re.IGNORECASE)
+
+
+class DistroState(StrEnum):
+    """State as listed; anything that is neither running nor stopped cannot be used now."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    BUSY = "busy"
+
+
+@dataclass(frozen=True)
+class WslDistro:
+    """One distribution. ``version`` is 1 or 2 (of WSL, not of the Linux in it)."""
+
+    name: str
+    state: DistroState
+    version: int = 2
+    default: bool = False
+    guid: str = ""
+
+    @property
+    def foreign(self) -> bool:
+        """It belongs to another program, which fills it and empties it as it likes."""
+        return _OTHER_PROGRAMS.match(self.name) is not None
+
+
+def choose_distro(distros: Sequence[WslDistro], wanted: str = "") -> WslDistro:
+    """The wanted one, else the default one, else the only one.
+
+    Names compare without case, as WSL compares them. Raises HostError when there is none,
+    UsageError when the choice is the user's.
+    """
+    usable = [distro for distro in distros if not distro.foreign]
+    if wanted:
+        return _checked(_named(distros, usable, wanted))
+    if not usable:
+        raise _nothing_installed(distros)
+    default = [distro for distro in usable if distro.default]
+    if default or len(usable) == 1:
+        return _checked((default or usable)[0])
+    raise UsageError(
+        message("WSL has several distributions, and its default one cannot be used."),
+        message("Name one with --distro: {names}.", names=_names(usable)),
+    )
+
+
+def _named(distros: Sequence[WslDistro], usable: Sequence[WslDistro], wanted: str) -> WslDistro:
+    for distro in distros:
+        if distro.name.casefold() == wanted.casefold():
+            return distro
+    if not usable:
+        raise _nothing_installed(distros)
+    raise UsageError(
+        message("There is no WSL distribution {name}.", name=wanted),
+        message("Name one with --distro: {names}.", names=_names(usable)),
+    )
+
+
+def _checked(distro: WslDistro) -> WslDistro:
+    if distro.version != 2:
+        raise HostError(
+            message("The distribution {name} uses WSL 1, which has no GPU.", name=distro.name),
+            message(
+                'Convert it with "wsl --set-version {name} 2" in a terminal, then try again.',
+                name=distro.name,
+            ),
+        )
+    if distro.state is DistroState.BUSY:
+        raise HostError(
+            message(
+                "The distribution {name} is being installed, moved or converted.", name=distro.name
+            ),
+            message("Wait until that is done, then try again."),
+        )
+    return distro
+
+
+def _nothing_installed(distros: Sequence[WslDistro]) -> HostError:
+    install = message(
+        'Install one with "wsl --install -d Ubuntu" in a terminal, open it once, then try again.'
+    )
+    if distros:
+        return HostError(
+            message(
+                "WSL has only distributions of other programs: {names}.", names=_names(distros)
+            ),
+            install,
+        )
+    return HostError(message("WSL has no Linux distribution installed."), install)
+
+
+def _names(distros: Sequence[WslDistro]) -> str:
+    return ", ".join(distro.name for distro in distros)

@@ -1,0 +1,1 @@
+"""The Linux side of a Windows computer, reached through ``wsl.exe``."""
