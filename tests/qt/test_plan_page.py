@@ -400,3 +400,38 @@ def test_every_control_has_a_name(qtbot, page, workbench, context):
     context.texts.set_language("en")
     combo = field(page, "kv_cache_dtype").editor
     assert combo.itemText(0) == "Left to the engine"
+
+
+# -- a link from elsewhere ---------------------------------------------------------------------
+
+
+def test_a_link_goes_to_the_very_setting(qtbot, page, workbench) -> None:
+    make_profile(workbench, "Second")
+    opened(qtbot, page, "second")
+    page.reveal("gpu_memory_utilization")
+    wanted = field(page, "gpu_memory_utilization")
+    assert wanted.highlighted and wanted.label.autoFillBackground()
+    assert page.focusWidget() is wanted.editor
+    others = [f for f in page.form.fields.values() if f is not wanted]
+    assert not any(f.highlighted for f in others)
+    qtbot.waitUntil(lambda: not wanted.highlighted, timeout=10_000)
+
+
+def test_a_setting_of_the_experts_is_shown_for_it(qtbot, page, workbench) -> None:
+    make_profile(workbench, "Second")
+    opened(qtbot, page, "second")
+    hidden = next(o.id for o in page.model.options.values() if o.id not in page.form.fields)
+    page.reveal(hidden)
+    assert page._expert.isChecked() and field(page, hidden).highlighted
+
+
+def test_a_link_waits_until_its_profile_is_open(qtbot, page, workbench) -> None:
+    make_profile(workbench, "Second")
+    page.context.settings.current_profile = "second"
+    page.on_shown()
+    page.reveal("context_length")
+    assert page.model is None
+    qtbot.waitUntil(lambda: page.model is not None and page._to_reveal == "")
+    assert field(page, "context_length").highlighted
+    page.reveal("no_such_setting")
+    assert page._to_reveal == ""

@@ -197,7 +197,7 @@ class _Socket:
 
     def flush(self) -> None: ...
 
-    def disconnectFromServer(self) -> None: ...  # noqa: N802
+    def disconnectFromServer(self) -> None: ...
 
 
 def _word(path: Path) -> str:

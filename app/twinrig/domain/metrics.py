@@ -89,11 +89,19 @@ class Throughput:
 
 @dataclass(frozen=True)
 class ServerSetup:
-    """What the running profile asks for, as far as a judgement of the load needs it."""
+    """What the running profile asks for, as far as a judgement of the load needs it.
+
+    ``*_setting`` are the option ids of its engine, for whoever wants to change something.
+    ``kv_bytes_per_token`` are estimated, one for each card in its order; empty = not known.
+    """
 
     tensor_parallel_size: int | None = None
     pipeline_parallel_size: int | None = None
     max_num_seqs: int | None = None
+    split_setting: str = "tensor_parallel_size"
+    slots_setting: str = "max_num_seqs"
+    pool_setting: str = "gpu_memory_utilization"
+    kv_bytes_per_token: tuple[float, ...] = ()
 
     @classmethod
     def from_sizes(cls, settings: Mapping[str, object]) -> ServerSetup:
@@ -117,7 +125,8 @@ class Snapshot:
     ``demo`` marks simulated data, ``recorded`` what comes from a recording and not from this
     machine now: both must be labelled wherever they are shown.
     ``gpu_error`` says why there are no (fresh) samples, ``gpu_next_step`` what to do; both are
-    marked sentences, to be translated at the edge.
+    marked sentences, to be translated at the edge. ``unplaced_shared_bytes`` is system RAM that
+    stands in for video memory of cards which Windows could not name; None = not known.
     """
 
     taken_at_s: float
@@ -130,3 +139,4 @@ class Snapshot:
     gpu_next_step: str = ""
     setup: ServerSetup | None = None
     recorded: bool = False
+    unplaced_shared_bytes: int | None = None

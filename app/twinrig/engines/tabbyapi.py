@@ -106,6 +106,9 @@ class TabbyApiEngine:
             tensor_parallel_size=cards if together else 1,
             pipeline_parallel_size=1 if together else None,
             max_num_seqs=slots if isinstance(slots, int) and not isinstance(slots, bool) else None,
+            split_setting="tensor_parallel",
+            slots_setting="max_batch_size",
+            pool_setting="cache_tokens",
         )
 
     def reads(self, profile: Profile, install: EngineInstall) -> tuple[str, ...]:

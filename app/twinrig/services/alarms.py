@@ -9,6 +9,7 @@ from types import MappingProxyType
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ServerState
 from twinrig.messages import Message, message
+from twinrig.services.verdict_rules import SPILL_BYTES
 from twinrig.services.verdict_words import Verdict
 
 HOT_C = 90
@@ -58,6 +59,9 @@ class Alarms:
     def take(self, snapshot: Snapshot, judged: Verdict) -> Alarm | None:
         """An alarm when one is due; the others wait for the next snapshot."""
         now_s = snapshot.taken_at_s
+        for kind in _lasting(snapshot):
+            if (known := self._episodes.get(kind)) is not None and known.told:
+                known.last_s = now_s
         present = _conditions(snapshot, judged)
         for kind in [k for k, e in self._episodes.items() if not _goes_on(e, now_s)]:
             del self._episodes[kind]
@@ -73,6 +77,12 @@ class Alarms:
                 episode.told = True
                 due = Alarm(kind, _TITLES[kind], text)
         return due
+
+
+def _lasting(snapshot: Snapshot) -> tuple[str, ...]:
+    """What goes on although no verdict says so: memory stays in RAM between two requests."""
+    shared = [sample.shared_used_bytes or 0 for sample in snapshot.samples]
+    return ("spill",) if max(shared, default=0) >= SPILL_BYTES else ()
 
 
 def _goes_on(episode: _Episode, now_s: float) -> bool:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
 from twinrig.domain.ports import Clock, GpuProbe
+from twinrig.domain.windows import GpuMemoryReading, WindowsCounters
 from twinrig.messages import N_
 
 _log = logging.getLogger(__name__)
 
 REOPEN_DELAYS_S = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 STALE_AFTER_INTERVALS = 3.0
+COUNTERS_RETRY_S = 60.0
+"""Windows that does not offer its counters now is asked again after so long."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class GpuReading:
     """The last reading. ``error`` and ``next_step`` are marked sentences, "" when all is well.
 
     With an error there may still be samples: the last good ones, marked stale.
+    ``unplaced_shared_bytes`` as in ``Snapshot``.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
@@ -30,6 +34,7 @@ class GpuReading:
     driver: DriverInfo | None = None
     error: str = ""
     next_step: str = ""
+    unplaced_shared_bytes: int | None = None
 
 
 def next_tick_s(start_s: float, interval_s: float, now_s: float) -> float:
@@ -39,12 +44,22 @@ def next_tick_s(start_s: float, interval_s: float, now_s: float) -> float:
 
 
 class GpuSampler:
-    """Owner of the probe and its thread. ``latest`` may be called from any thread, any time."""
+    """Owner of the probe and its thread. ``latest`` may be called from any thread, any time.
+
+    ``open_counters``: on Windows, what NVML cannot tell there (memory that lies in system RAM).
+    """
 
     def __init__(
-        self, open_probe: Callable[[], GpuProbe], clock: Clock, interval_s: float = 1.0
+        self,
+        open_probe: Callable[[], GpuProbe],
+        clock: Clock,
+        interval_s: float = 1.0,
+        open_counters: Callable[[], WindowsCounters] | None = None,
     ) -> None:
         self._open_probe = open_probe
+        self._open_counters = open_counters
+        self._counters: WindowsCounters | None = None
+        self._counters_at_s = clock.monotonic()
         self._clock = clock
         self._interval_s = max(interval_s, 0.01)
         self._reading = GpuReading()
@@ -115,7 +130,31 @@ class GpuSampler:
             probe = self._open_probe()
             self._probe = probe
             self._reading = GpuReading(probe.devices(), (), probe.driver())
-        return replace(self._reading, samples=self._probe.sample(), error="", next_step="")
+        samples = self._probe.sample()
+        told = self._windows_memory()
+        if told is not None:
+            samples = tuple(_with_shared(sample, told) for sample in samples)
+        return replace(
+            self._reading,
+            samples=samples,
+            error="",
+            next_step="",
+            unplaced_shared_bytes=None if told is None else _unplaced(told),
+        )
+
+    def _windows_memory(self) -> GpuMemoryReading | None:
+        """None where Windows does not tell; that is no fault of the cards."""
+        if self._open_counters is None or self._clock.monotonic() < self._counters_at_s:
+            return None
+        try:
+            if self._counters is None:
+                self._counters = self._open_counters()
+            return self._counters.read()
+        except TwinrigError as error:
+            _log.info("no counters of Windows: %s", error)
+            self._counters = None
+            self._counters_at_s = self._clock.monotonic() + COUNTERS_RETRY_S
+            return None
 
     def _fail(self, error: str, next_step: str) -> None:
         self._close()
@@ -141,3 +180,17 @@ class GpuSampler:
             now_s = self._clock.monotonic()
             stop.wait(next_tick_s(start_s, self._interval_s, now_s) - now_s)
         self._close()
+
+
+def _with_shared(sample: GpuSample, told: GpuMemoryReading) -> GpuSample:
+    return replace(sample, shared_used_bytes=told.shared_bytes_of(sample.uuid))
+
+
+def _unplaced(told: GpuMemoryReading) -> int | None:
+    """What lies in RAM for adapters that are no card we know; None = nobody says so."""
+    known = [
+        adapter.shared_bytes
+        for adapter in told.adapters
+        if adapter.card_uuid is None and adapter.shared_bytes is not None
+    ]
+    return sum(known) if known else None

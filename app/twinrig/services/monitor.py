@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from twinrig.domain.errors import TwinrigError
@@ -24,6 +25,10 @@ SCRAPE_SHARE = 0.8
 """Part of the interval that a scrape may take, so that a slow server delays no picture."""
 LAG_SHARE = 0.25
 """Part of the interval by which pictures follow the readings of the cards."""
+
+
+TokenCost = Callable[[Profile], Awaitable[tuple[float, ...]]]
+"""Bytes of KV cache per token on each card, for a profile; empty = not known."""
 
 
 class StatusSource(Protocol):
@@ -47,6 +52,7 @@ class Monitor:
         demo: bool = False,
         interval_s: float = 1.0,
         load_profile: Callable[[str], Profile] | None = None,
+        token_cost: TokenCost | None = None,
     ) -> None:
         self._sampler = sampler
         self._status = status
@@ -58,7 +64,9 @@ class Monitor:
         self._meter = RateMeter()
         self._record: ServerRecord | None = None
         self._load_profile = load_profile
+        self._token_cost = token_cost
         self._setup: tuple[str, ServerSetup | None] = ("", None)
+        self._costing: asyncio.Task[None] | None = None
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         """The first almost at once, then one per interval on a fixed grid; late ones are left out.
@@ -77,6 +85,8 @@ class Monitor:
                 now_s = self._clock.monotonic()
                 await self._clock.sleep(next_tick_s(start_s, self._interval_s, now_s) - now_s)
         finally:
+            if self._costing is not None:
+                self._costing.cancel()
             await asyncio.to_thread(self._sampler.stop)
 
     async def snapshot(self) -> Snapshot:
@@ -101,6 +111,7 @@ class Monitor:
             gpu_error=reading.error,
             gpu_next_step=reading.next_step,
             setup=self._setup_of(self._record),
+            unplaced_shared_bytes=reading.unplaced_shared_bytes,
         )
 
     def _setup_of(self, record: ServerRecord | None) -> ServerSetup | None:
@@ -113,10 +124,28 @@ class Monitor:
                 profile = self._load_profile(record.profile_id)
                 engine = self._engines.get(record.engine_id)
                 self._setup = (run, engine.setup(profile) if engine else None)
+                self._begin_costing(run, profile)
             except TwinrigError as error:
                 _log.debug("the profile of the running server cannot be read: %s", error)
                 self._setup = (run, None)
         return self._setup[1]
+
+    def _begin_costing(self, run: str, profile: Profile) -> None:
+        """Reads a model's folder, which may take its time: no picture waits for it."""
+        if self._costing is not None:
+            self._costing.cancel()
+        if self._token_cost is not None:
+            self._costing = asyncio.ensure_future(self._cost(run, profile, self._token_cost))
+
+    async def _cost(self, run: str, profile: Profile, ask: TokenCost) -> None:
+        try:
+            costs = await ask(profile)
+        except (TwinrigError, OSError) as error:
+            _log.debug("what a token costs is not known: %s", error)
+            return
+        known, setup = self._setup
+        if known == run and setup is not None:
+            self._setup = (run, replace(setup, kv_bytes_per_token=costs))
 
     async def _throughput(self, record: ServerRecord | None) -> Throughput:
         engine = self._engines.get(record.engine_id) if record is not None else None

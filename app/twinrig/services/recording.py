@@ -40,6 +40,7 @@ def encode(snapshot: Snapshot) -> str:
         "gpu_error": snapshot.gpu_error,
         "gpu_next_step": snapshot.gpu_next_step,
         "setup": None if snapshot.setup is None else asdict(snapshot.setup),
+        "unplaced_shared_bytes": snapshot.unplaced_shared_bytes,
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
@@ -59,6 +60,7 @@ def decode(line: str) -> Snapshot:
             gpu_error=str(data.get("gpu_error", "")),
             gpu_next_step=str(data.get("gpu_next_step", "")),
             setup=None if setup is None else _filled(ServerSetup, setup),
+            unplaced_shared_bytes=data.get("unplaced_shared_bytes"),
         )
     except (KeyError, TypeError, AttributeError, RecursionError, DamagedFileError) as error:
         raise ValueError("not a recorded snapshot") from error

@@ -74,6 +74,7 @@ class Situation:
     waiting: int | None
     kv_cache_usage: float | None
     mute: bool = False
+    unplaced_shared_bytes: float | None = None
 
 
 def is_busy(snapshot: Snapshot) -> bool:
@@ -130,6 +131,9 @@ def situation(stretch: Sequence[Snapshot]) -> Situation:
         waiting=min(waiting, default=None),
         kv_cache_usage=usage[-1] if usage else None,
         mute=all(is_mute(snapshot) for snapshot in stretch),
+        unplaced_shared_bytes=_mean(
+            [s.unplaced_shared_bytes for s in stretch if s.unplaced_shared_bytes is not None]
+        ),
     )
 
 

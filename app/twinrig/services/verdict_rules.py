@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from twinrig.domain.metrics import Snapshot
@@ -9,13 +10,13 @@ from twinrig.domain.quantities import duration, gib, number
 from twinrig.messages import Message, message
 from twinrig.services.situation import CardMeans, Situation, situation, within
 from twinrig.services.verdict_words import (
-    PLAN_CONTEXT,
-    PLAN_SLOTS,
-    PLAN_SPLIT,
     SERVER_LOG,
     Verdict,
     card_evidence,
     listed,
+    plan_pool,
+    plan_slots,
+    plan_split,
 )
 
 STALL_S = 30.0
@@ -34,6 +35,7 @@ LITTLE_POWER, MUCH_POWER = 0.55, 0.7
 """Shares of the power limit: waiting in a loop takes little, computing takes much."""
 
 SPILL_BYTES = 512 * 1024 * 1024
+ROUND_TOKENS = 1000
 MOSTLY = 0.6
 AT_LIMIT = 0.93
 SLOW_LINK_GB_S = 4.0
@@ -121,16 +123,54 @@ def _no_token(now: Situation) -> Verdict | None:
 
 
 def _spill(now: Situation) -> Verdict | None:
-    card = max(now.cards, key=lambda c: c.shared_bytes or 0.0, default=None)
-    if card is None or card.shared_bytes is None or card.shared_bytes < SPILL_BYTES:
-        return None
+    """Windows moves video memory into system RAM instead of refusing it; all becomes slow."""
+    cards = [card for card in now.cards if (card.shared_bytes or 0.0) >= SPILL_BYTES]
+    if not cards:
+        return _spill_somewhere(now)
+    card = max(cards, key=lambda c: c.shared_bytes or 0.0)
+    size = gib(card.shared_bytes or 0.0)
+    tokens = _tokens_to_give_back(now, cards)
     text = message(
         "Spilling into system RAM: GPU {index} keeps {size} GiB there. "
         "Make the context smaller or close other programs.",
         index=card.index,
-        size=gib(card.shared_bytes),
+        size=size,
     )
-    return Verdict("spill", text, "fail", card_evidence(now.cards), PLAN_CONTEXT)
+    if tokens is not None:
+        text = message(
+            "Spilling into system RAM: GPU {index} keeps {size} GiB there. "
+            "Give back about {tokens} tokens of KV cache, or close other programs.",
+            index=card.index,
+            size=size,
+            tokens=f"{tokens:,}",
+        )
+    return Verdict("spill", text, "fail", card_evidence(now.cards), plan_pool(now.setup))
+
+
+def _spill_somewhere(now: Situation) -> Verdict | None:
+    """Windows tells how much, but not of which card: only sure when no card has told of its own."""
+    size = now.unplaced_shared_bytes
+    if size is None or size < SPILL_BYTES:
+        return None
+    if any(card.shared_bytes is not None for card in now.cards):
+        return None  # then it belongs to another adapter, such as one in the processor
+    text = message(
+        "{size} GiB of video memory lie in system RAM; Windows does not say of which card. "
+        "If replies are slow, make the context smaller or close other programs.",
+        size=gib(size),
+    )
+    return Verdict(
+        "spill-unplaced", text, "warn", card_evidence(now.cards), plan_pool(now.setup), sure=False
+    )
+
+
+def _tokens_to_give_back(now: Situation, cards: Sequence[CardMeans]) -> int | None:
+    """The KV cache shrinks on all cards by the same tokens: the card with the most decides."""
+    costs = now.setup.kv_bytes_per_token
+    if not all(card.index < len(costs) and costs[card.index] > 0 for card in cards):
+        return None
+    tokens = max((card.shared_bytes or 0.0) / costs[card.index] for card in cards)
+    return math.ceil(tokens / ROUND_TOKENS) * ROUND_TOKENS
 
 
 def _hot(now: Situation) -> Verdict | None:
@@ -182,11 +222,11 @@ def _one_card(now: Situation) -> Verdict | None:
             index=index,
             loads=loads,
         )
-        return Verdict("one-card-setup", text, "warn", evidence, PLAN_SPLIT)
+        return Verdict("one-card-setup", text, "warn", evidence, plan_split(now.setup))
     text = message(
         "Only GPU {index} works; the others are idle (load {loads}).", index=index, loads=loads
     )
-    link = None if _split(now) == "tensor" else PLAN_SPLIT
+    link = None if _split(now) == "tensor" else plan_split(now.setup)
     return Verdict("one-card", text, "warn", evidence, link)
 
 
@@ -212,7 +252,9 @@ def _layer_split(now: Situation) -> Verdict | None:
     evidence = card_evidence(now.cards)
     if split == "layer":
         text = message("One card at a time: layer split ({loads}, together {total} %).", **values)
-        return Verdict("layer-split", text, "warn", evidence, PLAN_SPLIT, sure=not now.mute)
+        return Verdict(
+            "layer-split", text, "warn", evidence, plan_split(now.setup), sure=not now.mute
+        )
     if split == "tensor":
         text = message(
             "Tensor parallel is on, but the loads add up to {total} % only ({loads}). "
@@ -225,7 +267,7 @@ def _layer_split(now: Situation) -> Verdict | None:
     text = message(
         "One card at a time, most likely a layer split ({loads}, together {total} %).", **values
     )
-    return Verdict("layer-split", text, "warn", evidence, PLAN_SPLIT, sure=False)
+    return Verdict("layer-split", text, "warn", evidence, plan_split(now.setup), sure=False)
 
 
 def _narrow_link(now: Situation) -> Verdict | None:
@@ -277,7 +319,7 @@ def _queue(now: Situation) -> Verdict | None:
             percent=number(round(now.kv_cache_usage * 100)),
             waiting=now.waiting,
         )
-        return Verdict("cache-full", text, "warn", evidence, PLAN_CONTEXT)
+        return Verdict("cache-full", text, "warn", evidence, plan_pool(now.setup))
     slots = now.setup.max_num_seqs
     if slots is not None and now.running is not None and now.running >= slots:
         text = message(
@@ -285,7 +327,7 @@ def _queue(now: Situation) -> Verdict | None:
             slots=slots,
             waiting=now.waiting,
         )
-        return Verdict("slots-full", text, "ok", evidence, PLAN_SLOTS)
+        return Verdict("slots-full", text, "ok", evidence, plan_slots(now.setup))
     return None
 
 

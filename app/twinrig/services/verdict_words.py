@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twinrig.domain.metrics import ServerSetup
 from twinrig.domain.quantities import number
 from twinrig.messages import Message, message
 from twinrig.services.situation import CardMeans
@@ -32,10 +33,22 @@ class Verdict:
 
 
 SERVER_LOG = Link("server/log", message("Show the log"))
-PLAN_SPLIT = Link("plan/tensor_parallel_size", message("Change the split"))
-PLAN_CONTEXT = Link("plan/context_length", message("Change the context"))
-PLAN_SLOTS = Link("plan/max_num_seqs", message("Change the parallel requests"))
 CHECK_CARDS = Link("preflight", message("Check the machine"))
+
+
+def plan_split(setup: ServerSetup) -> Link:
+    """To the setting that says how the model is spread over the cards."""
+    return Link(f"plan/{setup.split_setting}", message("Change the split"))
+
+
+def plan_slots(setup: ServerSetup) -> Link:
+    """To the setting of requests at the same time."""
+    return Link(f"plan/{setup.slots_setting}", message("Change the parallel requests"))
+
+
+def plan_pool(setup: ServerSetup) -> Link:
+    """To the setting that sizes the KV cache."""
+    return Link(f"plan/{setup.pool_setting}", message("Change the size of the KV cache"))
 
 
 def listed(loads: Sequence[float | None]) -> str:

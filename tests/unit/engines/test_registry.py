@@ -6,6 +6,7 @@ import pytest
 
 from twinrig import assets
 from twinrig.domain.metrics import EngineMetrics
+from twinrig.domain.profile import EngineRef, ModelRef, Profile
 from twinrig.engines.base import Engine
 from twinrig.engines.option_table import OptionTableError
 from twinrig.engines.registry import load_engines
@@ -34,3 +35,12 @@ def test_an_engine_answers_everything(name: str) -> None:
 def test_a_broken_table_stops_the_program() -> None:
     with pytest.raises(OptionTableError, match="vllm"):
         load_engines(lambda name: "options: []")
+
+
+@pytest.mark.parametrize("name", ["vllm", "tabbyapi", "demo"])
+def test_what_a_verdict_points_to_is_a_setting_of_the_engine(name: str) -> None:
+    engine: Engine = load_engines(assets.read_text)[name]
+    profile = Profile("p", "P", "local", EngineRef(name), ModelRef("/m"))
+    setup = engine.setup(profile)
+    options = {option.id for option in engine.options()}
+    assert {setup.split_setting, setup.slots_setting, setup.pool_setting} <= options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fixtures.pictures import NOW_S, picture, server
+from fixtures.pictures import GIB, NOW_S, picture, server
 from twinrig.domain.server import ServerState
 from twinrig.messages import message
 from twinrig.services.alarms import CLEAR_S, HOLD_S, Alarms
@@ -86,3 +86,12 @@ def test_a_clock_set_back_is_no_endless_episode() -> None:
     alarms = Alarms()
     assert told(alarms, STUCK, 5000, 5010) == ["stuck"]
     assert told(alarms, STUCK, 0, 10) == ["stuck"]
+
+
+def test_memory_that_stays_in_ram_between_requests_is_told_once() -> None:
+    alarms, over = Alarms(), {"cards": ({"shared_used_bytes": 2 * GIB}, {})}
+    assert told(alarms, SPILL, 0, 30, **over) == ["spill"]
+    assert told(alarms, CALM, 30, 400, **over) == [], "idle: nothing new"
+    assert told(alarms, SPILL, 400, 430, **over) == []
+    assert told(alarms, CALM, 430, 432 + CLEAR_S) == [], "given back"
+    assert told(alarms, SPILL, 432 + CLEAR_S, 600, **over) == ["spill"]

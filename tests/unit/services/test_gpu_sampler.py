@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinrig.domain.errors import GpuUnavailableError
+from twinrig.domain.errors import GpuUnavailableError, HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
+from twinrig.domain.windows import AdapterMemory, GpuMemoryReading
 from twinrig.messages import message
 from twinrig.services.gpu_sampler import (
+    COUNTERS_RETRY_S,
     REOPEN_DELAYS_S,
     GpuSampler,
     next_tick_s,
@@ -304,3 +306,52 @@ def test_ticks_do_not_drift_and_missed_ones_are_left_out() -> None:
         ticks.append(tick)
         now = tick
     assert ticks == [1.0, 2.0, 6.0, 7.0]
+
+
+# -- Windows' counters -------------------------------------------------------------------------
+
+
+class Counters:
+    """As unkind as Windows: ``error`` is raised, an adapter may be nobody's."""
+
+    def __init__(self, *adapters: AdapterMemory) -> None:
+        self.adapters = adapters
+        self.error: Exception | None = None
+        self.reads = 0
+
+    def read(self) -> GpuMemoryReading:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return GpuMemoryReading(self.adapters, ())
+
+
+def adapter(uuid: str | None, shared: int | None) -> AdapterMemory:
+    return AdapterMemory("0x0:0x1", uuid, 5 << 30, shared)
+
+
+def test_memory_in_ram_is_told_by_windows_for_each_card() -> None:
+    clock = HandClock()
+    counters = Counters(adapter("GPU-a", 3 << 30), adapter(None, 1 << 30), adapter(None, None))
+    sampler = GpuSampler(lambda: FakeProbe(clock), clock, 1.0, lambda: counters)
+    reading = sampler.sample_once()
+    assert [s.shared_used_bytes for s in reading.samples] == [3 << 30]
+    assert reading.unplaced_shared_bytes == 1 << 30
+    counters.adapters = (adapter("GPU-other", 1),)
+    reading = sampler.sample_once()
+    assert [s.shared_used_bytes for s in reading.samples] == [None], "unknown is not zero"
+    assert reading.unplaced_shared_bytes is None
+
+
+def test_windows_without_counters_costs_nothing_else() -> None:
+    clock, counters = HandClock(), Counters(adapter("GPU-a", 3 << 30))
+    counters.error = HostError(message("There are no Windows counters on this system."))
+    sampler = GpuSampler(lambda: FakeProbe(clock), clock, 1.0, lambda: counters)
+    for _ in range(5):
+        reading = sampler.sample_once()
+        clock.time_s += 1
+    assert reading.error == "" and reading.samples[0].shared_used_bytes is None
+    assert counters.reads == 1, "not asked again each second"
+    counters.error = None
+    clock.time_s += COUNTERS_RETRY_S
+    assert sampler.sample_once().samples[0].shared_used_bytes == 3 << 30

@@ -142,7 +142,10 @@ def test_links_lead_to_where_it_can_be_changed() -> None:
 
     assert place(verdict(stretch((49, 48), setup=LAYER))) == "plan/tensor_parallel_size"
     assert place(verdict(stretch((100, 100), 40, **QUIET, power_w=95.0))) == "server/log"
-    assert place(verdict(stretch((95, 95), running=6, waiting=3, kv=0.99))) == "plan/context_length"
+    assert (
+        place(verdict(stretch((95, 95), running=6, waiting=3, kv=0.99)))
+        == "plan/gpu_memory_utilization"
+    )
     assert place(verdict(stretch((67, 70)))) == ""
     assert place(verdict(stretch((95, 2)))) == "", "the split is set already"
 
@@ -286,3 +289,46 @@ def test_an_engine_that_tells_only_of_ended_requests(recent, wanted) -> None:
 def test_setups_are_three() -> None:
     assert TENSOR.tensor_parallel_size == 2 and LAYER.pipeline_parallel_size == 2
     assert SINGLE.max_num_seqs == 8
+
+
+# -- memory that Windows moved into RAM --------------------------------------------------------
+
+SPILT = {"cards": ({"shared_used_bytes": 3 * GIB}, {"shared_used_bytes": GIB})}
+COST = (64 * 1024.0, 64 * 1024.0)
+
+
+def test_a_spill_says_how_many_tokens_to_give_back() -> None:
+    setup = replace(TENSOR, kv_bytes_per_token=COST)
+    found = verdict(stretch((67, 70), setup=setup, **SPILT))
+    assert found.id == "spill" and found.kind == "fail"
+    assert "GPU 0 keeps 3.0 GiB" in str(found.text)
+    assert "about 50,000 tokens" in str(found.text)  # 3 GiB / 64 KiB = 49,152
+    assert found.link is not None and found.link.place == "plan/gpu_memory_utilization"
+
+
+@pytest.mark.parametrize("cost", [(), (65536.0,), (0.0, 0.0)])
+def test_without_the_cost_of_a_token_no_number_is_made_up(cost: tuple[float, ...]) -> None:
+    found = verdict(stretch((67, 70), setup=replace(TENSOR, kv_bytes_per_token=cost), **SPILT))
+    assert found.id == "spill" and "tokens" not in str(found.text)
+
+
+def test_the_cache_of_another_engine_has_another_setting() -> None:
+    setup = replace(TENSOR, pool_setting="cache_tokens")
+    link = verdict(stretch((67, 70), setup=setup, **SPILT)).link
+    assert link is not None and link.place == "plan/cache_tokens"
+
+
+def test_ram_of_an_unnamed_card_is_no_sure_spill() -> None:
+    pictures = [replace(p, unplaced_shared_bytes=2 * GIB) for p in stretch((67, 70))]
+    found = verdict(pictures)
+    assert found.id == "spill-unplaced" and not found.sure and "2.0 GiB" in str(found.text)
+    little = [replace(p, unplaced_shared_bytes=200 << 20) for p in stretch((67, 70))]
+    assert verdict(little).id == "together"
+    told = {"cards": ({"shared_used_bytes": 0}, {"shared_used_bytes": 0})}
+    named = [replace(p, unplaced_shared_bytes=2 * GIB) for p in stretch((67, 70), **told)]
+    assert verdict(named).id == "together", "it belongs to the processor's own graphics"
+
+
+def test_a_desktop_uses_a_little_ram_and_that_is_no_spill() -> None:
+    usual = {"cards": ({"shared_used_bytes": 300 << 20}, {"shared_used_bytes": 0})}
+    assert verdict(stretch((67, 70), **usual)).id == "together"

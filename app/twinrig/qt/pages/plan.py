@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QButtonGroup, QRadioButton, QScrollArea, QVBoxLayout, QWidget
 
@@ -54,6 +54,7 @@ class PlanPage(Page):
         self._scanned = False
         self._saving = False
         self._tried = False
+        self._to_reveal = ""
         self._build()
         context.settings.current_profile_changed.connect(self._other_chosen)
         self._render()
@@ -165,6 +166,26 @@ class PlanPage(Page):
         if self.model is not None and not self.dirty:
             self.open(self.context.settings.current_profile)
 
+    def reveal(self, part: str) -> None:
+        """Go to a setting by its option id, as soon as the profile is open."""
+        self._to_reveal = part
+        if self._opening is None or self._opening.finished:
+            self._go_to_setting()
+
+    def _go_to_setting(self) -> None:
+        name, model = self._to_reveal, self.model
+        if not name or model is None:
+            return
+        self._to_reveal = ""
+        if name in model.options and name not in self.form.fields:
+            self._expert.setChecked(True)  # it fills the form anew, with all settings
+        field = self.form.fields.get(name)
+        if field is not None:
+            field.highlight()
+            field.editor.setFocus(Qt.FocusReason.OtherFocusReason)
+            # Sizes are right only after the form was laid out.
+            QTimer.singleShot(0, field, lambda: self._scroll.ensureWidgetVisible(field, 0, 80))
+
     def _follow(self) -> None:
         wanted = self.context.settings.current_profile
         if self._wanted == wanted:
@@ -212,6 +233,7 @@ class PlanPage(Page):
         self.head.show_profile(self.model)
         self.head.show_install(opened.install, engine.name if engine else profile.engine.id)
         self._fill()
+        self._go_to_setting()
 
     def _open_failed(self, error: Exception) -> None:
         self.model = None

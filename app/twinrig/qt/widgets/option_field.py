@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QWheelEvent
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFont, QPalette, QWheelEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -25,6 +25,7 @@ from twinrig.qt.widgets.parts import Label, ToneIcon, mono_font
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
 
+HIGHLIGHT_MS = 4000
 LEFT_TO_ENGINE = N_("Left to the engine")
 
 
@@ -174,6 +175,25 @@ class OptionField(QWidget):
                 editor.addItem(text, text)
                 index = editor.count() - 1
             editor.setCurrentIndex(index)
+
+    def highlight(self) -> None:
+        """Show for a moment that this is the field in question; then it looks as before."""
+        self._glow(True)
+        QTimer.singleShot(HIGHLIGHT_MS, self, lambda: self._glow(False))
+
+    @property
+    def highlighted(self) -> bool:
+        return self.autoFillBackground()
+
+    def _glow(self, on: bool) -> None:
+        for part in (self, self.label):
+            palette = QPalette()
+            if on:
+                colour = self.palette().color(QPalette.ColorRole.Highlight)
+                colour.setAlphaF(0.28)
+                palette.setColor(QPalette.ColorRole.Window, colour)
+            part.setPalette(palette)
+            part.setAutoFillBackground(on)
 
     def _make_editor(self) -> QLineEdit | QPlainTextEdit | QComboBox:
         kind = self.option.kind

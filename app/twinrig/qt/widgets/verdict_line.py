@@ -59,7 +59,8 @@ class VerdictLine(QWidget):
         tr = self._context.texts.tr
         self.badge.show_status(verdict.kind, tr(verdict.text))
         self.why.setVisible(bool(verdict.evidence))
-        self.link.setVisible(verdict.link is not None)
+        recorded = self._context.live.recording is not None
+        self.link.setVisible(verdict.link is not None and not recorded)
         if verdict.link is not None:
             text = tr(verdict.link.text)
             self.link.setText(text)
@@ -74,5 +75,10 @@ class VerdictLine(QWidget):
         self.evidence.setVisible(shown)
 
     def _follow(self) -> None:
-        if self._verdict is not None and self._verdict.link is not None:
-            self._context.navigate(self._verdict.link.place)
+        if self._verdict is None or self._verdict.link is None:
+            return
+        machine = self._context.live.machine
+        record = machine.server if machine is not None else None
+        if record is not None:  # the verdict is about this profile, whichever is chosen
+            self._context.settings.current_profile = record.profile_id
+        self._context.navigate(self._verdict.link.place)
