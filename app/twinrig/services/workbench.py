@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore
 from twinrig.domain.supervision import StateLayout
+from twinrig.domain.windows import WindowsCounters
 from twinrig.engines.base import Engine
+from twinrig.services.bench_store import BenchmarkStore
 from twinrig.services.calibration import CalibrationStore
 from twinrig.services.collective import CollectiveProgram
+from twinrig.services.context_cost import kv_bytes_per_token
 from twinrig.services.controller import ServerController
+from twinrig.services.engine_setup import EngineSetup
 from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.gpu_sampler import GpuSampler
@@ -26,7 +30,10 @@ from twinrig.services.profile_store import ProfileStore
 
 @dataclass(frozen=True)
 class Workbench:
-    """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it."""
+    """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it.
+
+    ``open_counters``: Windows' own counters of graphics memory, where the target has them.
+    """
 
     target: str
     label: str
@@ -49,14 +56,21 @@ class Workbench:
     service_kind: str
     collective: CollectiveProgram
     candidates: Mapping[str, CandidateTable]
+    setup: EngineSetup
+    open_counters: Callable[[], WindowsCounters] | None = None
 
     def history_store(self) -> HistoryStore:
         """Minutes and events of this target, on disk."""
         return HistoryStore(self.layout.root / "history.sqlite3")
 
+    def benchmark_store(self) -> BenchmarkStore:
+        """Results of benchmarks on this target."""
+        return BenchmarkStore(self.layout.root / "benchmarks.json")
+
     def monitor(self, interval_s: float = 1.0) -> Monitor:
         """A new monitor with a sampler of its own; read it by one consumer."""
-        sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s)
+        sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s, self.open_counters)
+        facts = self.estimating()
         return Monitor(
             sampler,
             self.controller,
@@ -66,6 +80,7 @@ class Workbench:
             self.demo,
             interval_s,
             self.profiles.load,
+            lambda profile: kv_bytes_per_token(facts, profile),
         )
 
     def estimating(self) -> Estimating:
