@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from twinrig import __version__
 
-_PANEL_OPTIONS = ("--target", "--language", "--replay")
+_PANEL_OPTIONS = ("--target", "--language", "--replay", "--smoke")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,6 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     _tolerate_narrow_encodings()
     panel = _panel_options(words)
+    if panel is not None and "--smoke" in panel:
+        from twinrig.composition.smoke import run_smoke
+
+        target = panel.get("--target", "auto")
+        return run_smoke(panel["--smoke"], target, panel.get("--language"), os.environ)
     if panel is not None:
         from twinrig.composition.panel import display_present, open_panel
 

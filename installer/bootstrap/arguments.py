@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-WITH_VALUE = ("--target", "--language")
+WITH_VALUE = ("--target", "--language", "--replay", "--smoke")
 """Options that stand before the verb and have a value of their own."""
 
 

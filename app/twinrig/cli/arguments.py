@@ -51,6 +51,11 @@ def build_parser(translator: Translator) -> argparse.ArgumentParser:
         metavar="FILE",
         help=text(N_("without a verb: show what watch --record wrote, in place of this machine")),
     )
+    parser.add_argument(
+        "--smoke",
+        metavar="FILE",
+        help=text(N_("without a verb: try every part of the panel, write what was found, end")),
+    )
     common = CommandParser(add_help=False)
     _add_common(common, text, top=False)
     verbs = parser.add_subparsers(dest="verb", metavar=text(N_("VERB")))

@@ -18,8 +18,17 @@ def display_present(environ: Mapping[str, str]) -> bool:
     return bool(platform or environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
-def open_panel(target: str, language: str | None, *, hidden: bool = False, replay: str = "") -> int:
+def open_panel(
+    target: str,
+    language: str | None,
+    *,
+    hidden: bool = False,
+    replay: str = "",
+    self_test: Path | None = None,
+) -> int:
     """Run the panel until the user quits; ``replay`` is a recording to show.
+
+    With ``self_test`` it ends by itself, after writing what it found to that file.
 
     Raises ImportError when Qt cannot be loaded.
     """
@@ -35,5 +44,6 @@ def open_panel(target: str, language: str | None, *, hidden: bool = False, repla
             paths,
             hidden=hidden,
             replay=Path(replay) if replay else None,
+            self_test=self_test,
         )
     )

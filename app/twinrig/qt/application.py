@@ -45,11 +45,13 @@ def run_panel(
     *,
     hidden: bool = False,
     replay: Path | None = None,
+    self_test: Path | None = None,
     argv: Sequence[str] = (),
 ) -> int:
     """Run until the user quits. ``folders`` are ours; ``hidden`` starts in the tray only.
 
-    ``replay`` is a recording to show; a panel that runs already shows it.
+    ``replay`` is a recording to show; a panel that runs already shows it. ``self_test`` is where
+    to write what a self-test found; it runs beside other panels, and its end is that of the call.
 
     Returns 0, also when another panel runs already (its window is shown then), and 1 when that
     one does not react.
@@ -61,22 +63,32 @@ def run_panel(
     application.setDesktopFileName("twinrig")
     application.setQuitOnLastWindowClosed(False)
     instance = SingleInstance(folders.config)
-    role = instance.elect(replay)
+    role = Role.FIRST if self_test else instance.elect(replay)
     if role is not Role.FIRST:
         return 0 if role is Role.SECOND else 1
     starter = Starter(application, open_workbench, target, language, folders, replay)
     instance.show_requested.connect(starter.window.bring_up)
     instance.replay_requested.connect(starter.show_recording)
     starter.begin(hidden=hidden)
+    if self_test is not None:
+        return _tested(application, starter, self_test)
     code = application.exec()
     instance.close()
     return code
 
 
+def _tested(application: QApplication, starter: Starter, result: Path) -> int:
+    from twinrig.qt.self_test import SelfTest
+
+    test = SelfTest(starter, result)
+    test.begin()
+    return application.exec() or test.exit_code
+
+
 class Starter(QObject):
     """Shows the window at once and fills it when the workbench is there."""
 
-    _caught = Signal(object)
+    caught = Signal(object)
 
     def __init__(
         self,
@@ -97,6 +109,7 @@ class Starter(QObject):
         self._bridge: Bridge | None = None
         self._ended = False
         self.panel: Panel | None = None
+        self.failure: BaseException | None = None
         self.settings = PanelSettings(folders.config / "panel.ini")
         self.theme = Theme(application, self.settings.theme)
         self.texts = Texts()
@@ -105,7 +118,7 @@ class Starter(QObject):
         self.window.on_close = self._close_early
         self.window.welcome.retry.connect(self._open)
         self.window.welcome.demo.connect(self._open_demo)
-        self._caught.connect(self._report)
+        self.caught.connect(self._report)
 
     def begin(self, *, hidden: bool) -> None:
         """Show the window, then load the rest."""
@@ -126,7 +139,7 @@ class Starter(QObject):
         from twinrig.qt.start_log import start_log
 
         start_log(self._folders.log)
-        threading.excepthook = lambda args: self._caught.emit(args.exc_value)
+        threading.excepthook = lambda args: self.caught.emit(args.exc_value)
         EndOnSignals(self.end, self)
         self._open()
 
@@ -177,7 +190,7 @@ class Starter(QObject):
         async def open_on_loop() -> Workbench:
             return opener(target)
 
-        self._bridge.submit(open_on_loop(), self, self._opened, self.window.welcome.show_failure)
+        self._bridge.submit(open_on_loop(), self, self._opened, self._could_not_open)
 
     def _open_demo(self) -> None:
         self._target = "demo"
@@ -208,6 +221,11 @@ class Starter(QObject):
         if self._replay is not None:
             self.panel.open_recording(self._replay)
 
+    def _could_not_open(self, error: Exception) -> None:
+        _log.error("the target %s cannot be opened", self._target, exc_info=error)
+        self.failure = error
+        self.window.welcome.show_failure(error)
+
     def _close_early(self) -> bool:
         QTimer.singleShot(0, self.end)
         return True
@@ -219,7 +237,7 @@ class Starter(QObject):
     ) -> None:
         _log.critical("unhandled exception", exc_info=(kind, error, trace))
         if not issubclass(kind, KeyboardInterrupt):
-            self._caught.emit(error)
+            self.caught.emit(error)
 
     def _report(self, error: BaseException) -> None:
         if self.panel is not None:

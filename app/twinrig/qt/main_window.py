@@ -102,6 +102,11 @@ class MainWindow(QMainWindow):
             self.pages[page_id].reveal(part)
 
     @property
+    def page_ids(self) -> tuple[str, ...]:
+        """All pages, in the order of the navigation."""
+        return tuple(self._types)
+
+    @property
     def current_page(self) -> Page | None:
         return self.pages.get(self.current_id)
 
