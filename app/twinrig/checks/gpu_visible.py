@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from twinrig.checks.gpu_facts import parse_gpus
 from twinrig.checks.judging import evidence_of, failed, garbled, on_wsl, passed, probe_fault
 from twinrig.domain.checks import Check, CheckResult, Facts, Finding, ProbeOutput
@@ -17,13 +19,19 @@ _WSL_FIXES = (
 # Return codes of nvidia-smi: 6 no device, 9 driver not loaded, 12 no NVML library, 15 GPU lost.
 _LOST_CODE = 15
 _NO_GPU_CODES = frozenset({6, 9, 12, 18})
+# Codes differ by version; these sentences have been the same since 2018.
+_NO_NVML = re.compile(
+    r"Failed to initialize NVML: (GPU access blocked|Driver/library version mismatch|N/A)"
+    r"|NVML Shared Library Not Found"
+)
 
 
 def judge(facts: Facts) -> CheckResult:
     """FAIL without nvidia-smi, driver or card; ERROR when the answer makes no sense."""
     output = facts.probe("gpu")
     rows = parse_gpus(output)
-    if output.missing_program or output.returncode in _NO_GPU_CODES:
+    blocked = output.returncode != 0 and _NO_NVML.search(output.stdout + output.stderr)
+    if output.missing_program or output.returncode in _NO_GPU_CODES or blocked:
         return _nothing_seen(facts, output)
     if output.returncode == _LOST_CODE or "GPU is lost" in output.stdout + output.stderr:
         return failed(

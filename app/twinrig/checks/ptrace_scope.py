@@ -54,7 +54,7 @@ def judge(facts: Facts) -> CheckResult:
             "memory between workers do not work.",
             scope=scope,
         ),
-        Finding("pidfd-getfd-denied", params, Severity.WARNING, fixes),
+        Finding("ptrace-scope-strict", params, Severity.WARNING, fixes),
         evidence_of(output),
         next_step=message("Nothing needs to be done unless a server reports pidfd_getfd."),
     )
@@ -65,5 +65,5 @@ CHECK = Check(
     title=N_("Workers may share memory"),
     probes=("ptrace",),
     judge=judge,
-    findings=("pidfd-getfd-denied",),
+    findings=("pidfd-getfd-denied", "ptrace-scope-strict"),
 )

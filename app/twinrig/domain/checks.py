@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.profile import Profile
@@ -35,12 +34,14 @@ class Finding:
     """The joint between preflight, diagnosis and fixes. Equal ids and params = the same row.
 
     Ids are those of the failure catalogue where one exists; ``fixes`` are fix ids, best first.
+    ``check_id`` is the check that found it, "" for one that a log told.
     """
 
     id: str
     params: tuple[tuple[str, str], ...] = ()
     severity: Severity = field(default=Severity.BLOCKING, compare=False)
     fixes: tuple[str, ...] = field(default=(), compare=False)
+    check_id: str = field(default="", compare=False)
 
     def param(self, name: str, default: str = "") -> str:
         """Value of one parameter."""
@@ -81,7 +82,6 @@ class Facts:
     probes: Mapping[str, ProbeOutput]
     profile: Profile | None = None
     install: EngineInstall | None = None
-    windows: Mapping[str, Any] = field(default_factory=dict)
     install_error: Message | None = None
 
     def probe(self, name: str) -> ProbeOutput:
@@ -111,7 +111,8 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One question. ``probes`` name entries of the probe script; ``judge`` is pure.
+    """One question. ``probes`` name entries of the probe script, or of ``domain.windows`` for the
+    Windows side; ``judge`` is pure. ``optional`` are asked too where they can be.
 
     ``requires`` are check ids that must PASS or WARN first. ``title`` is a marked sentence.
     ``findings`` are the ids it may find: a fix is proven by the checks that name its finding.
@@ -128,3 +129,4 @@ class Check:
     needs_profile: bool = False
     findings: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()

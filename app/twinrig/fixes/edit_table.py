@@ -7,6 +7,7 @@ expandable segments stand in their own module, as the two engines need opposite 
 from __future__ import annotations
 
 from twinrig.fixes.profile_edits import FreeShare, FromFinding, ProfileEdit, Scaled
+from twinrig.fixes.tabby_table import TABBY_EDITS
 from twinrig.messages import N_
 
 _VLLM = frozenset({"vllm"})
@@ -116,6 +117,18 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         versions=">=0.22",
     ),
     ProfileEdit(
+        "env-fix-cuda-home",
+        N_("Leave the place of the CUDA compiler to the engine"),
+        "CUDA_HOME named a folder without a compiler",
+        env={"CUDA_HOME": None, "CUDA_PATH": None},
+    ),
+    ProfileEdit(
+        "env-unset-ld-library-path",
+        N_("Start without foreign libraries"),
+        "libraries of another installation were loaded instead of the engine's own",
+        env={"LD_LIBRARY_PATH": None, "LD_PRELOAD": None},
+    ),
+    ProfileEdit(
         "model-use-local",
         N_("Load local files only, without asking the model hub"),
         "the hub cannot be reached, and the files are here",
@@ -136,6 +149,7 @@ PARALLEL_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use one card"),
         "fewer cards than the profile asks for",
         settings={"tensor_parallel_size": 1, "pipeline_parallel_size": None},
+        settings_by_engine={"tabbyapi": {"tensor_parallel": False}},
         risk=N_("The model must fit on one card."),
     ),
     ProfileEdit(
@@ -143,6 +157,7 @@ PARALLEL_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use both cards"),
         "the model does not fit on one card",
         settings={"tensor_parallel_size": 2},
+        settings_by_engine={"tabbyapi": {"tensor_parallel": True}},
     ),
     ProfileEdit(
         "cfg-pp-2",
@@ -273,6 +288,12 @@ SERVING_EDITS: tuple[ProfileEdit, ...] = (
         fields={"model.path": FromFinding(("near",), text=True)},
     ),
     ProfileEdit(
+        "use-actual-port",
+        N_("Use the port that the server chose"),
+        "the port of the profile was taken, so the server listens on another one",
+        fields={"network.port": FromFinding(("port",))},
+    ),
+    ProfileEdit(
         "flag-served-model-name",
         N_("Serve the model under the name that clients use"),
         "clients ask for another name",
@@ -307,4 +328,5 @@ EDITS: tuple[ProfileEdit, ...] = (
     *PARALLEL_EDITS,
     *MEMORY_EDITS,
     *SERVING_EDITS,
+    *TABBY_EDITS,
 )

@@ -65,7 +65,8 @@ Value = bool | int | float | str | FromFinding | Scaled | FreeShare | None
 @dataclass(frozen=True)
 class ProfileEdit:
     """A row. None removes an entry. ``engines`` empty = any; ``versions`` is a PEP 440 range of
-    the engine. ``reason`` is kept beside each variable in the profile."""
+    the engine. ``reason`` is kept beside each variable in the profile. ``settings_by_engine``
+    stands in place of ``settings`` where engines call the same thing by other names."""
 
     fix_id: str
     title: str
@@ -76,6 +77,7 @@ class ProfileEdit:
     engines: frozenset[str] = frozenset()
     versions: str = ""
     risk: str = ""
+    settings_by_engine: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
 
 class ProfileEditFix:
@@ -93,11 +95,12 @@ class ProfileEditFix:
         row, profile = self._row, needs_profile(facts.profile)
         _refuse_foreign_engine(row, profile, facts)
         title = Message(row.title)
+        settings = row.settings_by_engine.get(profile.engine.id, row.settings)
         step = ProfileStep(
             profile_id=profile.id,
             settings={
                 name: _resolve(value, finding, profile.settings.get(name))
-                for name, value in row.settings.items()
+                for name, value in settings.items()
             },
             env={
                 name: None if value is None else str(_resolve(value, finding, None))

@@ -15,6 +15,7 @@ from twinrig.fixes.guidance import load_guidance
 from twinrig.fixes.planning import UndecidedError
 from twinrig.fixes.profile_edits import ProfileEditFix
 from twinrig.fixes.sysctl_ptrace import SysctlPtrace
+from twinrig.fixes.tabby_memory import AutosplitReserve, CacheQuant, GpuSplit, LowerCache
 
 PLANNED: tuple[Fix, ...] = (
     SysctlPtrace(),
@@ -24,6 +25,10 @@ PLANNED: tuple[Fix, ...] = (
     GpuSelect(),
     DropArgument(),
     ChangePort(),
+    CacheQuant(),
+    LowerCache(),
+    AutosplitReserve(),
+    GpuSplit(),
     *(ProfileEditFix(row) for row in EDITS),
 )
 

@@ -301,10 +301,12 @@ def _tolerance(step: AppliedStep) -> Iterator[None]:
 
 
 def _origins(checks: Sequence[Check], finding: Finding) -> set[str]:
-    """Checks that find this fault; a slow one only where no cheap one can tell."""
+    """The check that found this fault and all that could; a slow one only where it was the one
+    that did, or no cheap one can tell."""
     named = [check for check in checks if finding.id in check.findings]
     cheap = {check.id for check in named if check.cost is Cost.CHEAP}
-    return cheap or {check.id for check in named}
+    found_by = {check.id for check in named if check.id == finding.check_id}
+    return cheap | found_by or {check.id for check in named}
 
 
 def _is_fine(result: CheckResult, finding: Finding) -> bool:

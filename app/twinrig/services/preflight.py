@@ -91,7 +91,7 @@ class Preflight:
         for check in chosen:
             view, problem = facts, fault
             if check.cost is Cost.SLOW and self._unmet(check, profile, results) is None:
-                view, problem = await self._gather(profile, check.probes)
+                view, problem = await self._gather(profile, (*check.probes, *check.optional))
             result = await self._judge(check, view, problem, results)
             results[check.id] = result
             if check.id in reported:

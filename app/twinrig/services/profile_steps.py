@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from twinrig.domain.errors import ConflictError
 from twinrig.domain.fixes import ProfileStep
@@ -16,6 +16,7 @@ from twinrig.services.fix_steps import StepPreview
 from twinrig.services.journal import AppliedStep
 from twinrig.services.profile_codec import dump_profile
 
+_Entry = TypeVar("_Entry")
 Entries = dict[str, Any]
 """Values by dotted name, such as ``env.NCCL_DEBUG``; None = there is no such entry."""
 
@@ -53,7 +54,12 @@ class ProfileSteps:
         return AppliedStep(
             "profile",
             _diff(profile, with_entries(profile, after)),
-            {"profile_id": step.profile_id, "before": before, "after": after},
+            {
+                "profile_id": step.profile_id,
+                "before": before,
+                "after": after,
+                "order": _order(profile),
+            },
         )
 
     async def apply(self, step: ProfileStep, record: AppliedStep) -> None:
@@ -71,6 +77,7 @@ class ProfileSteps:
         profile = await self._load(str(record.data["profile_id"]))
         _refuse_changed(profile, record.data)
         restored = with_entries(profile, record.data["before"])
+        restored = _in_order(restored, record.data.get("order", {}))
         if restored != profile:
             await self._save(restored, profile)
 
@@ -126,6 +133,30 @@ def with_entries(profile: Profile, entries: Mapping[str, Any]) -> Profile:
         else:
             parts[part][key] = tuple(value) if isinstance(value, list) else value
     return replace(profile, settings=settings, extra=extra, env=env)
+
+
+def _order(profile: Profile) -> dict[str, list[str]]:
+    """Names in the order of the file: an entry that comes back returns to its place."""
+    return {
+        "settings": list(profile.settings),
+        "env": list(profile.env),
+        "extra": list(profile.extra),
+    }
+
+
+def _in_order(profile: Profile, order: Mapping[str, Any]) -> Profile:
+    return replace(
+        profile,
+        settings=_sorted(profile.settings, order.get("settings", ())),
+        env=_sorted(profile.env, order.get("env", ())),
+        extra=_sorted(profile.extra, order.get("extra", ())),
+    )
+
+
+def _sorted(entries: Mapping[str, _Entry], order: Sequence[str]) -> dict[str, _Entry]:
+    """Known names as they were, newer ones behind them."""
+    names = [*(name for name in order if name in entries), *entries]
+    return {name: entries[name] for name in dict.fromkeys(names)}
 
 
 def _with_field(profile: Profile, name: str, value: Any) -> Profile:

@@ -218,16 +218,18 @@ def test_no_plan_touches_a_machine_without_being_told_so() -> None:
         assert way.reversible
 
 
-def test_rows_for_vllm_use_its_option_ids_and_valid_values() -> None:
-    options = {row.id: row for row in load_engines(assets.read_text)["vllm"].options()}
+def test_rows_use_option_ids_and_valid_values_of_their_engines() -> None:
+    engines = load_engines(assets.read_text)
     seen = 0
     for row in EDITS:
-        for name, value in row.settings.items():
-            assert name in options, f"{row.fix_id}: {name}"
-            if isinstance(value, (bool, int, float, str)):
-                assert options[name].check(value)[1] is None, f"{row.fix_id}: {name}"
-                seen += 1
-    assert seen >= 8
+        for engine_id in row.engines or ("vllm", "tabbyapi"):
+            options = {option.id: option for option in engines[engine_id].options()}
+            for name, value in row.settings_by_engine.get(engine_id, row.settings).items():
+                assert name in options, f"{row.fix_id}: {engine_id} {name}"
+                if isinstance(value, (bool, int, float, str)):
+                    assert options[name].check(value)[1] is None, f"{row.fix_id}: {name}"
+                    seen += 1
+    assert seen >= 12
 
 
 def test_sentences_of_the_advice_are_clean() -> None:

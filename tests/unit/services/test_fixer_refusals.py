@@ -196,7 +196,7 @@ async def test_profile_that_changes_in_the_last_moment_is_kept(rig: Rig) -> None
 
 @pytest.mark.parametrize(
     ("scope", "finding_id", "proven"),
-    [("2", "pidfd-getfd-denied", False), ("0", "pidfd-getfd-denied", True)],
+    [("2", "ptrace-scope-strict", False), ("0", "ptrace-scope-strict", True)],
 )
 async def test_warning_about_the_same_fault_is_no_proof(
     tmp_path: Path, scope: str, finding_id: str, proven: bool
