@@ -68,6 +68,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "disabled": "Deaktiviert",
     },
 }
+_SWITCHES = {"f", "nh", "v", "enable", "disable", "it", "z"}
 _WITH_VALUE = {"tn", "xml", "fo", "sc", "tr", "ru", "rp", "s", "u", "p", "i"}
 
 
@@ -126,20 +127,19 @@ def main(call: Any) -> int:
 
 def parse(argv: list[str]) -> tuple[str, dict[str, str]]:
     """Verb and options; ``-`` counts as ``/``, letters in either case."""
-    words = [("/" + w[1:] if w.startswith("-") else w) for w in argv]
-    verb = words[0][1:].lower() if words and words[0].startswith("/") else ""
-    options: dict[str, str] = {}
-    rest = words[1:]
+    verb, options, rest = _switch(argv[0]) if argv else "", {}, argv[1:]
     while rest:
-        word = rest.pop(0)
-        if not word.startswith("/"):
+        name = _switch(rest.pop(0))
+        if name not in _SWITCHES | _WITH_VALUE:
             return "", {}
-        name = word[1:].lower()
-        value = ""
-        if name in _WITH_VALUE and rest and not rest[0].startswith("/"):
-            value = rest.pop(0)
-        options[name] = value
+        takes = name in _WITH_VALUE and rest
+        # A path of Linux begins like a switch.
+        options[name] = rest.pop(0) if takes and _switch(rest[0]) not in _SWITCHES else ""
     return verb, options
+
+
+def _switch(word: str) -> str:
+    return word[1:].lower() if word[:1] in ("/", "-") else ""
 
 
 def _create(tasks: Tasks, options: dict[str, str], console: Console, call: Any) -> int:
