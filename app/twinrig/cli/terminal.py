@@ -1,4 +1,7 @@
-"""Everything the command line prints and asks: text or JSON, colour or none, one place."""
+"""Everything the command line prints and asks: text or JSON, colour or none, one place.
+
+Errors go to stderr, so that a pipe gets data only.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class Terminal:
     ) -> None:
         self.translator = translator
         self.json_mode = json_mode
+        self._faults = out if out is not None else sys.stderr
         self._out = out if out is not None else sys.stdout
         self._source = source if source is not None else sys.stdin
         self.is_tty = bool(self._out and self._out.isatty()) and not json_mode
@@ -94,18 +98,20 @@ class Terminal:
             self.write(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
 
     def error(self, error: TwinrigError) -> None:
-        """What happened and what to do next."""
+        """What happened and what to do next: on stderr, or as the JSON document."""
         if self.json_mode:
             faults = error.errors if isinstance(error, ProfileError) else ()
             self.data(
                 {"error": {"text": error.text, "next_step": error.next_step, "fields": faults}}
             )
             return
-        self.paragraph(error.text, style="bad")
+        lines = [self.style(part, "bad") for part in wrap(self.text(error.text), self.width)]
         if isinstance(error, ProfileError):
-            for fault in error.errors:
-                self.line(f"  {fault.path}: {self.text(fault.text)}")
-        self.next_step(error.next_step)
+            lines += [f"  {fault.path}: {self.text(fault.text)}" for fault in error.errors]
+        if error.next_step is not None:
+            step = message("Next: {step}", step=error.next_step)
+            lines += wrap(self.text(step), self.width)
+        self._put("".join(f"{line}\n" for line in lines), self._faults)
 
     def next_step(self, step: Message | None, indent: str = "") -> None:
         """The next step, marked as such; nothing when there is none."""
@@ -154,9 +160,12 @@ class Terminal:
 
     def write(self, text: str) -> None:
         """Characters as they are, at once. Raises OutputLostError, BrokenPipeError."""
+        self._put(text, self._out)
+
+    def _put(self, text: str, stream: TextIO) -> None:
         try:
-            self._out.write(text)
-            self._out.flush()
+            stream.write(text)
+            stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:

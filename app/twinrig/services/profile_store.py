@@ -256,13 +256,15 @@ class ProfileStore:
 
     def _no_such(self, profile_id: str) -> UsageError:
         try:
-            names = ", ".join(p.stem for p in sorted(self._folder.glob("*.yaml"))) or "-"
+            names = ", ".join(p.stem for p in sorted(self._folder.glob("*.yaml")))
         except OSError:
-            names = "-"
-        return UsageError(
-            message("There is no profile {id}.", id=profile_id),
-            message("Profiles: {names}", names=names),
+            names = ""
+        step = (
+            message("Profiles: {names}", names=names)
+            if names
+            else message('Make one with "twinrig profiles new NAME".')
         )
+        return UsageError(message("There is no profile {id}.", id=profile_id), step)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:

@@ -32,7 +32,7 @@ def run(twinrig_home: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> R
             lambda wanted: open_workbench(wanted, paths, environ),
             environ=environ,
         )
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     return call
 

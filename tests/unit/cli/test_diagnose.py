@@ -73,7 +73,7 @@ def test_context_reaches_the_rules(log: Path, capsys: pytest.CaptureFixture[str]
     assert run(str(log), "--context", "a=b", "--context", "stop_requested=true") == 0
     capsys.readouterr()
     assert run(str(log), "--context", "novalue") == 2
-    assert "novalue" in capsys.readouterr().out
+    assert "novalue" in capsys.readouterr().err
 
 
 def test_text_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +141,7 @@ def test_standard_input(
 
 def test_a_file_that_cannot_be_read(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(str(log)) == 3
-    assert "cannot be read" in capsys.readouterr().out
+    assert "cannot be read" in capsys.readouterr().err
     assert run(str(log.parent)) == 3
 
 
@@ -168,7 +168,7 @@ def test_the_log_of_the_own_server(
             lambda target: open_workbench(target, paths, environ),
             environ=environ,
         )
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     words = ("diagnose", "--profile", "rig") if named else ("diagnose",)
     call("profiles", "new", "Rig")

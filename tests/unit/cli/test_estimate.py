@@ -36,8 +36,7 @@ def run(twinrig_home, capsys):
     def call(*argv: str, target: str = "local") -> tuple[int, str]:
         words = ["--target", target, "estimate", *argv]
         code = main(words, lambda t: open_workbench(t, paths, environ), environ=environ)
-        printed = capsys.readouterr()
-        return code, printed.out
+        return code, "".join(capsys.readouterr())
 
     return call
 

@@ -26,7 +26,7 @@ def run(twinrig_home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
             lambda wanted: open_workbench(wanted, paths, environ),
             environ=environ,
         )
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     return call
 

@@ -28,7 +28,7 @@ def rig(twinrig_home, capsys):
     def call(*words: str) -> tuple[int, str]:
         argv = ["--target", "demo", *words]
         code = main(argv, lambda target: open_workbench(target, paths, environ), environ=environ)
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     def ended(failure: Failure, state: ServerState = ServerState.FAILED) -> None:
         now_s = time.time()

@@ -35,7 +35,7 @@ def run(twinrig_home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
             lambda wanted: open_workbench(wanted, paths, environ),
             environ=environ,
         )
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     return call
 
@@ -337,7 +337,7 @@ def test_a_supervisor_that_cannot_begin_says_why(capsys: pytest.CaptureFixture[s
         raise UsageError(message("There is no such thing."))
 
     assert main(["supervise", "one"], None, supervise=refuse) == 2  # type: ignore[arg-type]
-    assert capsys.readouterr().out == "There is no such thing.\n"
+    assert capsys.readouterr().err == "There is no such thing.\n"
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_could_not_tell(
     def refuse(_target: str):
         raise HostError(message("Nobody there."), message("Try later."))
 
-    assert main(["status"], refuse, environ={}) == 3
+    assert main(["--json", "status"], refuse, environ={}) == 3
     assert "No space left on device" in capsys.readouterr().err
 
 
@@ -404,7 +404,7 @@ def test_a_supervisor_in_the_foreground_says_why_it_ended(
     for end, words in (((1, failed), "The port is taken."), ((3, None), "Another supervisor")):
         code = main(["supervise", "one"], None, supervise=lambda _t, _p, end=end: end)  # type: ignore[arg-type]
         assert code == end[0]
-        assert words in capsys.readouterr().out
+        assert words in "".join(capsys.readouterr())
         main(["--json", "supervise", "one"], None, supervise=lambda _t, _p, end=end: end)  # type: ignore[arg-type]
         assert words in json.dumps(json.loads(capsys.readouterr().out))
 
@@ -420,7 +420,7 @@ def test_a_fault_of_twinrig_itself_is_kept_and_told(
     code = main(
         ["status"], explode, environ={}, keep_fault=lambda e: kept.append(e) or "/x/last-fault.txt"
     )
-    told = capsys.readouterr().out
+    told = capsys.readouterr().err
     assert code == 3
     assert isinstance(kept[0], RuntimeError)
     assert "a bug" in told and "/x/last-fault.txt" in told and "Traceback" not in told
