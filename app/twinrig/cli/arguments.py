@@ -281,6 +281,22 @@ def _demo_server(parser: argparse.ArgumentParser, tr: Translator) -> None:
     )
 
 
+def _withdraw(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--undo-changes",
+        action="store_true",
+        help=tr.text(N_("take back every change that fixes made, newest first")),
+    )
+    parser.add_argument(
+        "--keep-tasks",
+        action="store_true",
+        help=tr.text(N_("leave what starts servers at logon; a newer version follows")),
+    )
+    parser.add_argument(
+        "--forget-keys", action="store_true", help=tr.text(N_("delete the keys of all profiles"))
+    )
+
+
 def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     text = tr.text
     actions = parser.add_subparsers(dest="action", metavar=text(N_("ACTION")))
@@ -401,4 +417,9 @@ _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("diagnose", N_("tell from a log why a server ended"), _diagnose),
     ("supervise", N_("own a server in the foreground; services call this"), _supervise),
     ("demo-server", N_("run the demo rig's server in the foreground"), _demo_server),
+    (
+        "withdraw",
+        N_("end all of Twinrig before it is removed; the uninstaller calls this"),
+        _withdraw,
+    ),
 )

@@ -34,6 +34,7 @@ def main(
     supervise: Callable[[str, str], SupervisorEnd] | None = None,
     demo_server: Callable[[str | None], int] | None = None,
     keep_fault: Callable[[BaseException], str] | None = None,
+    end_other_processes: Callable[[], tuple[Message, ...]] = tuple,
 ) -> int:
     """Exit code of the command. ``language`` is used unless ``argv`` names one.
 
@@ -51,9 +52,13 @@ def main(
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, *_main_job(args)])
     terminal = Terminal(translator, environ, json_mode=args.json)
+    if args.distro:
+        if args.target not in ("auto", TARGET):
+            return _told(terminal, _no_distro_here())
+        args.target = target_with(args.distro)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
-    session = Session(terminal, args, args.target, open_workbench)
+    session = Session(terminal, args, args.target, open_workbench, end_other_processes)
     try:
         if args.verb == "supervise" and supervise is not None:
             return _supervised(terminal, supervise, args)
@@ -174,6 +179,7 @@ def _verb(args: argparse.Namespace) -> Verb:
         undo,
         up,
         watch,
+        withdraw,
     )
 
     verbs: Mapping[str, Verb] = {
@@ -189,6 +195,7 @@ def _verb(args: argparse.Namespace) -> Verb:
         "stop": server.stop,
         "status": server.status,
         "watch": watch.run,
+        "withdraw": withdraw.run,
     }
     return verbs[args.verb]
 

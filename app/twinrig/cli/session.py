@@ -27,6 +27,8 @@ class Session:
     args: argparse.Namespace
     target: str
     open_workbench: Callable[[str], Workbench]
+    end_other_processes: Callable[[], tuple[Message, ...]] = tuple
+    """Ends other processes of this installation; says which of them stay."""
 
     @asynccontextmanager
     async def bench(self, target: str | None = None) -> AsyncIterator[Workbench]:

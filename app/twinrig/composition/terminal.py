@@ -34,6 +34,7 @@ def run_terminal(argv: Sequence[str]) -> int:
         supervise=_supervise,
         demo_server=_demo_server,
         keep_fault=lambda fault: _keep_fault(paths.log / FAULT_FILE, fault),
+        end_other_processes=_end_other_processes,
     )
 
 
@@ -43,6 +44,15 @@ def _keep_fault(path: Path, fault: BaseException) -> str:
     with contextlib.suppress(OSError):
         write_atomic(path, text.encode("utf-8", "replace"), mode=0o600)
     return str(path)
+
+
+def _end_other_processes() -> tuple[Message, ...]:
+    from twinrig.hosts.windows.own_processes import end_others
+
+    return tuple(
+        message("The process {pid} of Twinrig does not end.", pid=pid)
+        for pid in end_others(Path(sys.prefix))
+    )
 
 
 def _supervise(target: str, profile_id: str) -> tuple[int, ServerRecord | None]:

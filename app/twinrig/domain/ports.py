@@ -291,6 +291,13 @@ class ServiceManager(Protocol):
 
     async def autostart(self, profile_id: str) -> bool | None: ...
 
+    async def unregister_all(self, profile_ids: Sequence[str] = ()) -> tuple[str, ...]:
+        """Remove whatever it made to start supervisors of this target; names of what stays.
+
+        ``profile_ids`` are the known ones: where nothing can be listed, theirs are removed.
+        """
+        ...
+
 
 class Lock(Protocol):
     """A lock between processes that vanishes with its holder."""

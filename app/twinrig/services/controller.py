@@ -230,6 +230,15 @@ class ServerController:
         self._autostart.pop(profile_id, None)
         await self._manager.set_autostart(profile_id, enabled)
 
+    async def unregister_all(self) -> tuple[str, ...]:
+        """Remove what starts supervisors of this target; returns names of what stays.
+
+        Raises HostError. A server that runs should be stopped before.
+        """
+        known = {p.id for p in self._profiles.list().profiles} | set(self._files.profile_ids())
+        self._autostart.clear()
+        return await self._manager.unregister_all(sorted(known))
+
     # ---------------------------------------------------------------- one at a time
 
     @asynccontextmanager

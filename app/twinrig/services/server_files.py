@@ -66,13 +66,16 @@ class ServerFiles:
         found = [r for r in self._records() if r.state in wanted]
         return max(found, key=lambda r: r.updated_at_s, default=None)
 
-    def _records(self) -> list[ServerRecord]:
+    def profile_ids(self) -> tuple[str, ...]:
+        """Profiles whose server was ever started here, those deleted since too."""
         try:
-            names = sorted(p.name for p in (self._layout.root / "servers").iterdir())
+            return tuple(sorted(p.name for p in (self._layout.root / "servers").iterdir()))
         except OSError:
-            return []
+            return ()
+
+    def _records(self) -> list[ServerRecord]:
         records = []
-        for name in names:
+        for name in self.profile_ids():
             try:
                 record = self.record(name)
             except DamagedFileError:

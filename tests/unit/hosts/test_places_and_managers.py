@@ -172,6 +172,25 @@ async def test_systemd_calls(tmp_path):
         await manager.start("main")
 
 
+async def test_units_are_removed_and_others_left_alone(tmp_path):
+    calls = []
+
+    async def run(argv, _timeout_s):
+        calls.append(tuple(argv[2:]))
+        return CommandResult(tuple(argv), 0, b"", b"", 0.0)
+
+    manager = SystemdUserManager("local", lambda i: ["/py", i], run, tmp_path, {})
+    await manager.start("main")
+    (tmp_path / "twinrig-demo-main.service").write_text("of another target")
+    calls.clear()
+    assert await manager.unregister_all(["main", "never-started"]) == ()
+    unit = "twinrig-local-main.service"
+    assert calls == [("disable", unit), ("daemon-reload",)]
+    assert [path.name for path in tmp_path.iterdir()] == ["twinrig-demo-main.service"]
+    (tmp_path / unit).mkdir()  # a thing that cannot be unlinked
+    assert await manager.unregister_all(["main"]) == (unit,)
+
+
 def test_a_stale_socket_is_no_systemd(tmp_path):
     (tmp_path / "systemd" / "system").mkdir(parents=True)
     environ = {"XDG_RUNTIME_DIR": str(tmp_path)}

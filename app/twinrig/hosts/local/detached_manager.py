@@ -124,6 +124,10 @@ class DetachedManager:
         """Never."""
         return False
 
+    async def unregister_all(self, profile_ids: Sequence[str] = ()) -> tuple[str, ...]:
+        """Nothing is ever registered."""
+        return ()
+
     async def _until(self, condition: Callable[[], bool], limit_s: float) -> bool:
         deadline_s = self._clock.monotonic() + limit_s
         while not condition():

@@ -97,6 +97,20 @@ class SystemdUserManager:
         word = await self._ask("is-enabled", profile_id)
         return True if word in _ENABLED else False if word in _DISABLED else None
 
+    async def unregister_all(self, profile_ids: Sequence[str] = ()) -> tuple[str, ...]:
+        """Remove the units of these profiles; returns the names of those that stay."""
+        staying = []
+        for unit in map(self._unit, profile_ids):
+            if not (self._folder / unit).exists():
+                continue
+            await self._systemctl("disable", unit, may_fail=True)
+            try:
+                (self._folder / unit).unlink()
+            except OSError:
+                staying.append(unit)
+        await self._systemctl("daemon-reload", may_fail=True)
+        return tuple(staying)
+
     async def advice(self, user: str) -> Message | None:
         """What the user should know about ``enable``: without lingering it ends at logout."""
         argv = ("loginctl", "show-user", user, "--property=Linger", "--value")
