@@ -52,10 +52,6 @@ def main(
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, *_main_job(args)])
     terminal = Terminal(translator, environ, json_mode=args.json)
-    if args.distro:
-        if args.target not in ("auto", TARGET):
-            return _told(terminal, _no_distro_here())
-        args.target = target_with(args.distro)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
     session = Session(terminal, args, args.target, open_workbench, end_other_processes)
