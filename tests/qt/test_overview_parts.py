@@ -245,11 +245,13 @@ def test_what_was_written_to_a_new_file_is_not_written_twice(qtbot, context, rig
     assert not context.live.history.has_pending
 
 
-def test_an_end_without_a_disk_does_not_stop_the_end(context, rig, bridge) -> None:
+def test_an_end_without_a_disk_does_not_stop_the_end(context, rig, bridge, caplog) -> None:
     keeper = HistoryKeeper(rig, bridge, context.live)
     rig.store.error = HostError(message("The history cannot be used."))
     minutes(context, 10)
     keeper.finish()
+    assert rig.store.kept == []
+    assert "was not written: The history cannot be used." in caplog.text
 
 
 # -- the meter ---------------------------------------------------------------------------------

@@ -157,13 +157,20 @@ async def test_a_model_that_is_not_there() -> None:
 
 def test_a_log_without_a_reader_stops_nothing(monkeypatch) -> None:
     class Broken:
+        tried = 0
+
         def write(self, _text: str) -> int:
+            self.tried += 1
             raise BrokenPipeError
 
         def flush(self) -> None: ...
 
-    monkeypatch.setattr("sys.stdout", Broken())
-    DemoLog().phase(Phase.IMPORT, "x")
+    pipe = Broken()
+    monkeypatch.setattr("sys.stdout", pipe)
+    log = DemoLog()
+    log.phase(Phase.IMPORT, "x")
+    log.phase(Phase.CONFIG, "y")
+    assert pipe.tried == 2, "a reader that comes back sees the rest"
     monkeypatch.setattr("sys.stdout", None)
     DemoLog().error("x")
 
