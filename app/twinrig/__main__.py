@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from twinrig import __version__
 
-_PANEL_OPTIONS = ("--target", "--language", "--replay", "--smoke")
+_PANEL_OPTIONS = ("--target", "--distro", "--language", "--replay", "--smoke")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if display_present(os.environ):
             try:
                 return open_panel(
-                    panel.get("--target", "auto"),
+                    _target(panel),
                     panel.get("--language"),
                     hidden="--hidden" in panel,
                     replay=panel.get("--replay", ""),
@@ -59,11 +59,16 @@ def _panel_options(words: Sequence[str]) -> dict[str, str] | None:
     return found
 
 
+def _target(panel: Mapping[str, str]) -> str:
+    """A distribution means the target wsl, which is then named ``wsl:NAME``."""
+    target, distro = panel.get("--target", "auto"), panel.get("--distro", "")
+    return f"wsl:{distro}" if distro and target in ("auto", "wsl") else target
+
+
 def _without_window(panel: Mapping[str, str]) -> list[str]:
     """The command that shows in the terminal what the panel would have shown."""
-    common = [
-        w for name in ("--target", "--language") if name in panel for w in (name, panel[name])
-    ]
+    kept = [name for name in ("--target", "--distro", "--language") if name in panel]
+    common = [word for name in kept for word in (name, panel[name])]
     if "--replay" in panel:
         return [*common, "watch", "--replay", panel["--replay"]]
     return [*common, "up"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from twinrig import __version__
+from twinrig.cli.bench_arguments import add_bench, add_chat
 from twinrig.cli.estimate_arguments import add_estimate
 from twinrig.messages import LANGUAGES, N_, Translator
 from twinrig.services.recipes import NAMES as RECIPES
@@ -74,6 +75,12 @@ def _add_common(parser: argparse.ArgumentParser, text: Callable[[str], str], *, 
         choices=TARGETS,
         default="auto" if top else argparse.SUPPRESS,
         help=text(N_("machine to work with; auto is the right one for this computer")),
+    )
+    parser.add_argument(
+        "--distro",
+        metavar="NAME",
+        default="" if top else argparse.SUPPRESS,
+        help=text(N_("distribution of WSL; otherwise its default one")),
     )
     parser.add_argument(
         "--json",
@@ -197,13 +204,7 @@ def _setup(parser: argparse.ArgumentParser, tr: Translator) -> None:
 def _start(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _profile(parser, tr)
     _no_wait(parser, tr)
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=3600.0,
-        metavar="SECONDS",
-        help=tr.text(N_("how long to wait for the server to be ready")),
-    )
+    _ready_timeout(parser, tr)
 
 
 def _stop(parser: argparse.ArgumentParser, tr: Translator) -> None:
@@ -213,6 +214,25 @@ def _stop(parser: argparse.ArgumentParser, tr: Translator) -> None:
 
 def _status(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _profile(parser, tr)
+
+
+def _free(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
+
+
+def _load(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
+    _ready_timeout(parser, tr)
+
+
+def _ready_timeout(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help=tr.text(N_("how long to wait for the server to be ready")),
+    )
 
 
 def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
@@ -412,8 +432,12 @@ _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("profiles", N_("list, show, make and change profiles"), _profiles),
     ("start", N_("start a server and follow it until it is ready"), _start),
     ("stop", N_("stop the server and wait until nothing is left"), _stop),
+    ("free", N_("give the memory of the cards back: sleep where the server can, else stop"), _free),
+    ("load", N_("load the model again after free"), _load),
     ("status", N_("one look at the server"), _status),
     ("watch", N_("live view of both cards and the server"), _watch),
+    ("bench", N_("measure the speed, or compare profiles"), add_bench),
+    ("chat", N_("ask the running server one question"), add_chat),
     ("diagnose", N_("tell from a log why a server ended"), _diagnose),
     ("supervise", N_("own a server in the foreground; services call this"), _supervise),
     ("demo-server", N_("run the demo rig's server in the foreground"), _demo_server),

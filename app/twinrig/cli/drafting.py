@@ -67,7 +67,7 @@ async def draft_profile(
         on_wsl=bench.on_wsl,
         install=_install(install, engine_id, environment),
     )
-    return await _with_free_port(terminal, bench, draft)
+    return await _with_free_port(terminal, bench, replace(draft, distro=bench.distro))
 
 
 async def _absolute(bench: Workbench, path: str | None) -> str | None:

@@ -14,6 +14,7 @@ from twinrig.cli.session import FINE, UNKNOWN, USAGE, Session
 from twinrig.cli.terminal import OutputLostError, Terminal
 from twinrig.domain.errors import HostError, TwinrigError, UsageError
 from twinrig.domain.supervision import ServerRecord
+from twinrig.domain.wsl import TARGET, target_with
 from twinrig.messages import Message, Translator, message
 from twinrig.services.workbench import Workbench
 
@@ -52,6 +53,10 @@ def main(
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, *_main_job(args)])
     terminal = Terminal(translator, environ, json_mode=args.json)
+    if args.distro:
+        if args.target not in ("auto", TARGET):
+            return _told(terminal, _no_distro_here())
+        args.target = target_with(args.distro)
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
     session = Session(terminal, args, args.target, open_workbench, end_other_processes)
@@ -137,6 +142,13 @@ def _wrong_words(wrong: CommandLineError, terminal: Terminal) -> int:
     )
 
 
+def _no_distro_here() -> UsageError:
+    return UsageError(
+        message("The option --distro goes with --target wsl only."),
+        message("Leave it out, or use --target wsl."),
+    )
+
+
 def _complain(terminal: Terminal, text: Message) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"twinrig: {terminal.text(text)}\n")
@@ -165,6 +177,8 @@ def _close_output() -> None:
 
 def _verb(args: argparse.Namespace) -> Verb:
     from twinrig.cli import (
+        bench,
+        chat,
         diagnose,
         doctor,
         estimate,
@@ -180,6 +194,8 @@ def _verb(args: argparse.Namespace) -> Verb:
 
     verbs: Mapping[str, Verb] = {
         "up": up.run,
+        "bench": bench.run,
+        "chat": chat.run,
         "diagnose": diagnose.run,
         "doctor": doctor.run,
         "estimate": estimate.run,
@@ -190,6 +206,8 @@ def _verb(args: argparse.Namespace) -> Verb:
         "start": server.start,
         "stop": server.stop,
         "status": server.status,
+        "free": free.free,
+        "load": free.load,
         "watch": watch.run,
         "withdraw": withdraw.run,
     }

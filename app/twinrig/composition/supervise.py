@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 
 from twinrig import assets
-from twinrig.composition.targets import Rig, open_rig, open_secrets, resolve_target
+from twinrig.composition.rig import Rig
+from twinrig.composition.targets import open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import is_permanent
 from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.errors import UsageError
@@ -54,8 +55,8 @@ def supervisor_parts(
     target: str, profile_id: str, paths: AppPaths, environ: Mapping[str, str]
 ) -> SupervisorParts:
     """Ports of this target for one profile's supervisor."""
-    rig = open_rig(target, paths)
-    root = paths.target_state(target)
+    rig = open_rig(target, paths, environ)
+    root = paths.target_state(rig.target)
     layout = StateLayout(root)
     profiles = ProfileStore(paths.profiles, rig.engines)
     profiles.path(profile_id)
@@ -64,7 +65,7 @@ def supervisor_parts(
         load_shipped(assets.read_text),
         lambda: profiles.load(profile_id),
         on_wsl=rig.on_wsl,
-        host=rig.host,
+        host=rig.onlooker,
     )
 
     async def prepare(profile: Profile) -> LaunchSpec:

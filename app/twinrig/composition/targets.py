@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from twinrig import __version__, assets
 from twinrig.checks.registry import CHECKS
+from twinrig.composition.rig import Rig
+from twinrig.composition.wsl_target import check_wsl
 from twinrig.domain.errors import HostError, UsageError
-from twinrig.domain.install import EngineInstall
-from twinrig.domain.ports import GpuProbe, Host, ServiceManager
+from twinrig.domain.ports import ServiceManager
 from twinrig.domain.supervision import StateLayout
-from twinrig.engines.base import Engine
+from twinrig.domain.wsl import is_wsl
 from twinrig.engines.registry import load_engines
+from twinrig.engines.setup_table import SETUP_TABLE, parse_setup
 from twinrig.fixes.registry import load_fixes
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.http import HttpxClient
@@ -25,6 +26,7 @@ from twinrig.hosts.secrets import KeyringSecrets
 from twinrig.messages import message
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
 from twinrig.services.controller import SUPERVISOR_OUTPUT, ServerController
+from twinrig.services.engine_setup import EngineSetup, SetupSources
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
@@ -32,36 +34,30 @@ from twinrig.services.models import USUAL_FOLDERS, ModelLibrary
 from twinrig.services.nccl_candidates import load_candidates
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
+from twinrig.services.setup_change import SetupChange
+from twinrig.services.setup_machine import DriverLook
+from twinrig.services.setup_script import SCRIPT
 from twinrig.services.workbench import Workbench
 
 SECRETS_FILE = "secrets.json"
 """In the config folder. That it exists is the user's consent to keep keys in a file."""
 
-
-@dataclass(frozen=True)
-class Rig:
-    """What differs between targets. ``built_in`` are engines that come with Twinrig."""
-
-    target: str
-    host: Host
-    open_gpu_probe: Callable[[], GpuProbe]
-    on_wsl: bool
-    engines: Mapping[str, Engine]
-    built_in: Mapping[str, EngineInstall]
+INDEX_VARIABLE = "TWINRIG_WHEEL_INDEX"
+"""Replaces the wheel indexes of engine set-ups: a mirror, or a double in tests."""
+SOURCE_VARIABLE = "TWINRIG_ENGINE_SOURCE"
+"""Replaces the address of an engine's source; ``{version}`` in it is filled in."""
 
 
-def resolve_target(target: str) -> str:
-    """ "local" or "demo" for "auto". Raises HostError for targets of a later release."""
+def resolve_target(target: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The one that "auto" means here, or ``target`` itself where it can be had.
+
+    ``wsl:NAME`` is a distribution of WSL. Raises HostError, UsageError.
+    """
     if target == "auto":
-        return "local" if sys.platform == "linux" else "demo"
-    if target == "wsl":
-        raise HostError(
-            message("The target wsl arrives with the Windows release."),
-            message(
-                "Inside a WSL distribution use --target local; "
-                "--target demo shows everything on simulated cards."
-            ),
-        )
+        target = {"linux": "local", "win32": "wsl"}.get(sys.platform, "demo")
+    if is_wsl(target):
+        check_wsl(environ)
+        return target
     if target == "local" and sys.platform != "linux":
         raise HostError(
             message("The target local needs Linux."),
@@ -80,7 +76,7 @@ def open_workbench(
 ) -> Workbench:
     """Everything for one target. Opens no connection and starts nothing."""
     environ = os.environ if environ is None else environ
-    rig = open_rig(resolve_target(target), paths)
+    rig = open_rig(resolve_target(target, environ), paths, environ)
     root = paths.target_state(rig.target)
     layout = StateLayout(root)
     clock, http = SystemClock(), HttpxClient()
@@ -91,7 +87,10 @@ def open_workbench(
         rig.host, CHECKS, finder, clock, programs={PROBE: CollectiveProbe(collective)}
     )
     journal = Journal(root / "journal.jsonl")
-    manager = service_manager(rig.target, root, environ)
+    manager = service_manager(rig.target, root, environ, rig.distro)
+    controller = ServerController(
+        layout, manager, profiles, http, FileLock(root), clock, rig.target
+    )
     return Workbench(
         target=rig.target,
         label=rig.host.label,
@@ -118,20 +117,34 @@ def open_workbench(
             lock=FileLock(root),
         ),
         journal=journal,
-        controller=ServerController(
-            layout, manager, profiles, http, FileLock(root), clock, rig.target
-        ),
+        controller=controller,
         secrets=open_secrets(paths, environ),
         layout=layout,
         clock=clock,
         service_kind=manager.kind,
+        distro=rig.distro,
         collective=collective,
         candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
+        setup=EngineSetup(
+            rig.host,
+            rig.engines,
+            parse_setup(assets.read_text(SETUP_TABLE)),
+            assets.read_text(SCRIPT),
+            DriverLook(preflight),
+            SetupChange(rig.host, profiles, journal, controller, clock, rig.target),
+            clock,
+            FileLock(root),
+            SetupSources(environ.get(INDEX_VARIABLE, ""), environ.get(SOURCE_VARIABLE, "")),
+        ),
     )
 
 
-def open_rig(target: str, paths: AppPaths) -> Rig:
+def open_rig(target: str, paths: AppPaths, environ: Mapping[str, str] = os.environ) -> Rig:
     """Adapters of a resolved target. The demo engine belongs to the demo rig only."""
+    if is_wsl(target):
+        from twinrig.composition.windows import open_wsl_rig
+
+        return open_wsl_rig(target, paths, environ)
     engines = load_engines(assets.read_text)
     if target == "demo":
         from twinrig.hosts.demo.gpus import DemoGpuProbe
@@ -150,15 +163,20 @@ def open_rig(target: str, paths: AppPaths) -> Rig:
     from twinrig.hosts.local.host import LocalHost
     from twinrig.hosts.nvml import NvmlProbe
 
-    return Rig(target, LocalHost(os.environ), NvmlProbe, runs_on_wsl(), engines, {})
+    return Rig(target, LocalHost(environ), NvmlProbe, runs_on_wsl(), engines, {})
 
 
-def service_manager(target: str, root: Path, environ: Mapping[str, str]) -> ServiceManager:
+def service_manager(
+    target: str, root: Path, environ: Mapping[str, str], distro: str = ""
+) -> ServiceManager:
     """Who owns supervisors on this machine."""
     from twinrig.hosts.local.service_managers import choose_manager
 
+    named = ("--distro", distro) if distro else ()
+    words = (sys.executable, "-m", "twinrig", "--target", target, *named)
+
     def command(profile_id: str) -> tuple[str, ...]:
-        return (sys.executable, "-m", "twinrig", "--target", target, "supervise", profile_id)
+        return (*words, "supervise", profile_id)
 
     output = root / SUPERVISOR_OUTPUT
     return choose_manager(target, command, FileLock(root), environ, output, SystemClock())

@@ -13,7 +13,25 @@ from twinrig.messages import message
 DISTRO_NAME = re.compile(r"[A-Za-z0-9._-]{1,256}")
 """What WSL itself accepts as a name: no blanks."""
 
+TARGET = "wsl"
+_SEPARATOR = ":"
+
 _OTHER_PROGRAMS = re.compile(r"(docker-desktop|rancher-desktop|podman-)", re.IGNORECASE)
+
+
+def target_with(distro: str) -> str:
+    """Name of the target for one distribution, as it is passed between parts of Twinrig."""
+    return f"{TARGET}{_SEPARATOR}{distro}" if distro else TARGET
+
+
+def distro_of(target: str) -> str:
+    """The distribution that a target's name holds, "" without one."""
+    return target.partition(_SEPARATOR)[2]
+
+
+def is_wsl(target: str) -> bool:
+    """Whether a target's name means WSL, with a distribution or without."""
+    return target.partition(_SEPARATOR)[0] == TARGET
 
 
 class DistroState(StrEnum):

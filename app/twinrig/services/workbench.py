@@ -33,6 +33,7 @@ class Workbench:
     """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it.
 
     ``open_counters``: Windows' own counters of graphics memory, where the target has them.
+    ``distro``: the distribution of WSL that was asked for, "" = its default one.
     """
 
     target: str
@@ -58,6 +59,7 @@ class Workbench:
     candidates: Mapping[str, CandidateTable]
     setup: EngineSetup
     open_counters: Callable[[], WindowsCounters] | None = None
+    distro: str = ""
 
     def history_store(self) -> HistoryStore:
         """Minutes and events of this target, on disk."""

@@ -30,7 +30,7 @@ from store import Store, descendants
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SUBREAPER, _NEW_MOUNTS = 36, 0x20000
 _BIND, _READ_ONLY, _REMOUNT, _PRIVATE = 0x1000, 0x1, 0x20, 0x44000
-_UID = 1000
+_UID = 61234
 _PATH = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
     ":/usr/lib/wsl/lib"
@@ -53,7 +53,7 @@ class Init:
         _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)
         self._make_users()
         if self.private:
-            make_private(self.folder, set(self.state["flags"]))
+            make_private(self.folder, set(self.state["flags"]), str(self.distro["ptrace_scope"]))
         time.sleep(float(self.distro.get("boot_s", self.state["boot_s"])) / self.state["clock"])
         door = socket.socket(socket.AF_UNIX)
         new = self.store.sockets / f".{self.name}.{os.getpid()}"
@@ -250,7 +250,7 @@ def _drained(master: int) -> bool:
         return False
 
 
-def make_private(folder: Path, flags: set[str]) -> None:
+def make_private(folder: Path, flags: set[str], scope: str) -> None:
     """Own ``/etc``, ``/home``, ``/root``, ``/usr/local/bin`` and ``/proc/sys/kernel``: nothing of
     this machine is changed. Needs root."""
     etc, kernel = folder / "etc", folder / "kernel"
@@ -260,7 +260,7 @@ def make_private(folder: Path, flags: set[str]) -> None:
             passwd.write(f"me:x:{_UID}:{_UID}::/home/me:/bin/bash\n")
         (etc / "sysctl.d").mkdir(exist_ok=True)
     if not kernel.exists():
-        _copy_kernel(kernel)
+        _copy_kernel(kernel, scope)
     (folder / "bin").mkdir(exist_ok=True)
     if _LIBC.unshare(_NEW_MOUNTS):
         raise OSError(ctypes.get_errno(), "unshare")
@@ -281,7 +281,7 @@ def make_private(folder: Path, flags: set[str]) -> None:
         os.chown("/home/me", _UID, _UID)
 
 
-def _copy_kernel(target: Path) -> None:
+def _copy_kernel(target: Path, scope: str) -> None:
     """What a kernel of WSL answers where this one is asked."""
     (target / "yama").mkdir(parents=True)
     (target / "random").mkdir()
@@ -289,7 +289,7 @@ def _copy_kernel(target: Path) -> None:
         source = Path("/proc/sys/kernel") / name
         (target / name).write_text(source.read_text() if source.exists() else "")
     (target / "osrelease").write_text("6.6.87.2-microsoft-standard-WSL2\n")
-    (target / "yama" / "ptrace_scope").write_text("1\n")
+    (target / "yama" / "ptrace_scope").write_text(f"{scope}\n")
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:

@@ -74,6 +74,7 @@ class Store:
                     "systemd": True,
                     "services": [],
                     "private": False,
+                    "ptrace_scope": "1",
                     "missing": [],
                     "init": None,
                     **settings,

@@ -35,19 +35,45 @@ def draft(bench: Workbench) -> Profile:
 
 
 def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resolve_target("auto") == "local"
+    assert resolve_target("auto", {}) == "local"
     monkeypatch.setattr(sys, "platform", "win32")
-    assert resolve_target("auto") == "demo"
+    assert resolve_target("auto", {}) == "wsl"
+    assert resolve_target("wsl:Debian", {}) == "wsl:Debian"
     with pytest.raises(HostError, match="needs Linux"):
-        resolve_target("local")
+        resolve_target("local", {})
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert resolve_target("auto", {}) == "demo"
 
 
-def test_targets_of_later_releases_and_nonsense() -> None:
-    with pytest.raises(HostError, match="Windows release") as caught:
-        resolve_target("wsl")
-    assert "--target local" in str(caught.value.next_step)
+def test_wsl_elsewhere_needs_a_named_program(tmp_path: Path) -> None:
+    for environ in ({}, {"TWINRIG_WSL_EXE": str(tmp_path / "none.exe")}):
+        for target in ("wsl", "wsl:Debian"):
+            with pytest.raises(HostError, match="needs Windows") as caught:
+                resolve_target(target, environ)
+            assert "--target local" in str(caught.value.next_step)
+    (tmp_path / "wsl.exe").touch()
+    assert resolve_target("wsl", {"TWINRIG_WSL_EXE": str(tmp_path / "wsl.exe")}) == "wsl"
+
+
+def test_no_such_target() -> None:
     with pytest.raises(UsageError):
-        resolve_target("moon")
+        resolve_target("moon", {})
+
+
+def test_which_distribution(paths: AppPaths, tmp_path: Path) -> None:
+    (tmp_path / "wsl.exe").touch()
+    environ = {"TWINRIG_WSL_EXE": str(tmp_path / "wsl.exe")}
+    assert open_workbench("wsl", paths, environ).distro == ""
+    paths.config.mkdir(parents=True)
+    (paths.config / "panel.ini").write_text("[General]\ndistro=Debian\n")
+    assert open_workbench("wsl", paths, environ).distro == "Debian"
+    named = {**environ, "TWINRIG_DISTRO": "Arch"}
+    assert open_workbench("wsl", paths, named).distro == "Arch"
+    bench = open_workbench("wsl:Ubuntu", paths, named)
+    assert (bench.distro, bench.target, bench.on_wsl) == ("Ubuntu", "wsl", True)
+    assert bench.layout.root == paths.target_state("wsl")
+    (paths.config / "panel.ini").write_bytes(b"\xff\xfe\x00")
+    assert open_workbench("wsl", paths, environ).distro == ""
 
 
 def test_wsl_is_told_by_the_kernel(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def new_profile(workbench: Workbench, engine_id: str, name: str, model_pat
             install=install,
         )
     )
-    return Opened(profile, None, install)
+    return Opened(replace(profile, distro=workbench.distro), None, install)
 
 
 def save_new(store: ProfileStore, profile: Profile) -> Profile:
