@@ -43,11 +43,15 @@ def load_result(load: Load, rounds: Sequence[Round], fault: Message | None = Non
 
 def words_of_load(load: Load) -> Message:
     """A load in words."""
+    prompt = message("short prompt") if load.prompt is Prompt.SHORT else message("long prompt")
+    sampling = message("sampled") if load.sampling is Sampling.SAMPLED else message("greedy")
+    if load.streams == 1:
+        return message("one stream, {prompt}, {sampling}", prompt=prompt, sampling=sampling)
     return message(
         "{streams} at once, {prompt}, {sampling}",
         streams=load.streams,
-        prompt=message("short prompt") if load.prompt is Prompt.SHORT else message("long prompt"),
-        sampling=message("sampled") if load.sampling is Sampling.SAMPLED else message("greedy"),
+        prompt=prompt,
+        sampling=sampling,
     )
 
 

@@ -123,7 +123,7 @@ async def stream_reply(
         raise ReplyError(
             "reply-cut",
             message("The reply was cut off: the connection ended before the server was done."),
-            message("See on the page Server whether it still runs, then ask again."),
+            message("See whether the server still runs, then ask again."),
         )
 
 
@@ -170,7 +170,7 @@ def _refuse_abort(reason: str) -> None:
         raise ReplyError(
             "reply-stopped",
             message("The server was stopped, or dropped the request, in the middle of the reply."),
-            message("See on the page Server whether it still runs, then ask again."),
+            message("See whether the server still runs, then ask again."),
         )
     if reason == "error":
         raise ReplyError(
@@ -186,7 +186,7 @@ def _refusal(error: HttpFaultError, model_id: str) -> ReplyError:
         return ReplyError(
             "reply-key-refused",
             message("The server refuses the key."),
-            message("Enter the key of this server again in its profile, on the page Server."),
+            message("Enter the key of this server again in its profile."),
         )
     if error.status == 404:
         return ReplyError(

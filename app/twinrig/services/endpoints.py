@@ -35,7 +35,7 @@ async def find_serving(bench: Workbench, profile_id: str = "") -> Serving:
     if record is None or record.state not in ANSWERING_STATES:
         raise UsageError(
             message("No server is ready."),
-            message("Start one on the page Server, and wait until it is ready."),
+            message("Start one, and wait until it is ready."),
         )
     if profile_id and record.profile_id != profile_id:
         raise UsageError(
