@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import InvalidVersion, Version
 
@@ -19,7 +19,12 @@ from twinrig.engines.base import Engine
 from twinrig.messages import message
 from twinrig.services.folders import FolderView
 
+MANAGED = "/.local/share/twinrig/engines/"
+"""Folders below this one are set up by Twinrig; ``current`` in them is a link that moves."""
+
 USUAL_PLACES: tuple[str, ...] = (
+    "~/.local/share/twinrig/engines/*/current",
+    "~/.local/share/twinrig/engines/*/current/venv",
     "~/venvs/*",
     "~/.venvs/*",
     "~/.virtualenvs/*",
@@ -96,7 +101,7 @@ class EngineFinder:
         environment = profile.engine.environment
         found = await self.find(profile.engine.id, environment)
         if found and found[0].executable:
-            return found[0]
+            return await self._fixed(found[0])
         if found:
             text = message(
                 "{engine} in {environment} has no program to start.",
@@ -125,6 +130,26 @@ class EngineFinder:
             finding_id="engine-not-installed",
             params=(("engine", profile.engine.id), ("environment", environment)),
             fixes=("cfg-env-path", "pkg-install-engine"),
+        )
+
+    async def _fixed(self, install: EngineInstall) -> EngineInstall:
+        """The same install behind no link: a server that runs must not see the link move."""
+        link = install.environment.removesuffix("/venv")
+        if MANAGED not in link or not link.endswith("/current"):
+            return install
+        result = await self._host.run(("readlink", "-f", "--", link))
+        real = result.output.strip()
+        if result.returncode != 0 or not real.startswith("/"):
+            return install
+
+        def moved(path: str) -> str:
+            return real + path.removeprefix(link) if path.startswith(link) else path
+
+        return replace(
+            install,
+            environment=moved(install.environment),
+            executable=moved(install.executable),
+            folder=moved(install.folder),
         )
 
 
