@@ -30,7 +30,8 @@ def rig(tmp_path: Path) -> Iterator[BenchRig]:
 def run(rig: BenchRig, capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*argv: str) -> tuple[int, str]:
         code = main(["--target", "local", *argv], lambda _: rig.bench, environ={})
-        return code, capsys.readouterr().out
+        told = capsys.readouterr()
+        return code, told.out + told.err
 
     return call
 
@@ -42,8 +43,8 @@ def as_json(run: Run, *argv: str, code: int = 0) -> Any:
 
 
 def test_a_comparison_names_the_better_and_keeps_the_results(rig: BenchRig, run: Run) -> None:
-    rig.add("quick", 600.0)
-    rig.add("slow", 200.0, share=0.5)
+    rig.add("quick", 1200.0)
+    rig.add("slow", 400.0, share=0.5)
     code, text = run("bench", "--compare", "slow", "quick", "--users", "2", "--rounds", "1")
     assert code == 0, text
     assert "quick, if you use the server alone: it is the fastest." in text
@@ -137,8 +138,8 @@ def test_a_chat_that_is_cut_says_so(rig: BenchRig, run: Run) -> None:
 def test_the_best_settings_are_applied_on_request(
     rig: BenchRig, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.add("quick", 900.0, share=0.7)
-    rig.add("slow", 300.0, share=0.5)
+    rig.add("quick", 1500.0, share=0.7)
+    rig.add("slow", 500.0, share=0.5)
     applied = []
 
     class Recorded(Fixer):
