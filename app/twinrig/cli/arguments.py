@@ -178,6 +178,34 @@ def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _yes(parser, tr)
 
 
+def _models(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    text = tr.text
+    actions = parser.add_subparsers(dest="action", metavar=text(N_("ACTION")))
+
+    def action(name: str, help_text: str) -> argparse.ArgumentParser:
+        child = actions.add_parser(name, help=text(help_text), description=text(help_text))
+        _add_common(child, text, top=False)
+        return child
+
+    action("list", N_("list model folders, with what is wrong and whether they fit"))
+    search = action("search", N_("look for models on the hub, most used first"))
+    search.add_argument("text", nargs="?", metavar="TEXT", help=text(N_("words of the name")))
+    search.add_argument("--engine", metavar="ID", help=text(N_("only what this engine can load")))
+    search.add_argument("--fits", action="store_true", help=text(N_("only what fits the cards")))
+    search.add_argument("--limit", type=int, default=12, metavar="N", help=text(N_("so many")))
+    load = action("download", N_("download a model, go on with a download that was cut off"))
+    load.add_argument("name", metavar="NAME", help=text(N_("OWNER/NAME, or OWNER/NAME@BRANCH")))
+    load.add_argument("--folder", metavar="FOLDER", help=text(N_("folder of models")))
+    _yes(load, tr)
+    token = action("token", N_("store the token for models whose terms you have accepted"))
+    token.add_argument("--clear", action="store_true", help=text(N_("forget it")))
+    token.add_argument(
+        "--in-file",
+        action="store_true",
+        help=text(N_("without a keyring, keep it in a file that only you can read")),
+    )
+
+
 def _setup(parser: argparse.ArgumentParser, tr: Translator) -> None:
     text = tr.text
     parser.add_argument("engine", metavar="ENGINE", help=text(N_("server program, such as vllm")))
@@ -429,6 +457,7 @@ _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("fix", N_("show a fix, ask, apply it, prove it"), _fix),
     ("undo", N_("list the changes made by fixes, or take one back"), _undo),
     ("setup", N_("set up or update an engine in an environment of its own"), _setup),
+    ("models", N_("list models, look for more, download them"), _models),
     ("profiles", N_("list, show, make and change profiles"), _profiles),
     ("start", N_("start a server and follow it until it is ready"), _start),
     ("stop", N_("stop the server and wait until nothing is left"), _stop),

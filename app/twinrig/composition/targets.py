@@ -28,6 +28,7 @@ from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgra
 from twinrig.services.controller import SUPERVISOR_OUTPUT, ServerController
 from twinrig.services.engine_setup import EngineSetup, SetupSources
 from twinrig.services.fixer import Fixer
+from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import USUAL_FOLDERS, ModelLibrary
@@ -88,6 +89,7 @@ def open_workbench(
     )
     journal = Journal(root / "journal.jsonl")
     manager = service_manager(rig.target, root, environ, rig.distro)
+    secrets = open_secrets(paths, environ)
     controller = ServerController(
         layout, manager, profiles, http, FileLock(root), clock, rig.target
     )
@@ -118,7 +120,7 @@ def open_workbench(
         ),
         journal=journal,
         controller=controller,
-        secrets=open_secrets(paths, environ),
+        secrets=secrets,
         layout=layout,
         clock=clock,
         service_kind=manager.kind,
@@ -135,6 +137,14 @@ def open_workbench(
             clock,
             FileLock(root),
             SetupSources(environ.get(INDEX_VARIABLE, ""), environ.get(SOURCE_VARIABLE, "")),
+        ),
+        hub=Hub(
+            rig.host,
+            secrets,
+            parse_table(assets.read_text(TABLE)),
+            assets.read_text(PROGRAM),
+            lambda: engine_python(finder, rig.engines),
+            environ.get("HF_ENDPOINT", ""),
         ),
     )
 

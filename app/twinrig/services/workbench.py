@@ -19,6 +19,7 @@ from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.gpu_sampler import GpuSampler
 from twinrig.services.history_store import HistoryStore
+from twinrig.services.hub import Hub
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import ModelLibrary
@@ -58,6 +59,7 @@ class Workbench:
     collective: CollectiveProgram
     candidates: Mapping[str, CandidateTable]
     setup: EngineSetup
+    hub: Hub
     open_counters: Callable[[], WindowsCounters] | None = None
     distro: str = ""
 
