@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from bootstrap.problems import Problem
+from windows.images import MACHINE_X64, machine_of
 
 PYTHON = (3, 13)
 PINNED: Mapping[str, str] = MappingProxyType(
@@ -25,7 +25,6 @@ SEARCH_PATH = ("python313.zip", ".", "Lib\\site-packages", "..\\app", "import si
 """Lines of ``python313._pth``: with it Python reads no variable and no registry key."""
 
 _NEEDED = ("python.exe", "pythonw.exe", "python313.dll", "python313.zip", "python3.dll")
-_MACHINE_X64 = 0x8664
 
 
 def read_embed(path: Path, expected_sha256: str = "") -> dict[str, bytes]:
@@ -48,7 +47,7 @@ def read_embed(path: Path, expected_sha256: str = "") -> dict[str, bytes]:
             f"{path} is not an embeddable CPython 3.13: {', '.join(missing)} not in it.",
             "Take python-3.13.N-embed-amd64.zip from python.org.",
         )
-    if _machine(files["python313.dll"]) != _MACHINE_X64:
+    if machine_of(files["python313.dll"]) != MACHINE_X64:
         raise Problem(f"{path} is not for 64-bit Intel and AMD.", "Take the file named amd64.")
     files["python313._pth"] = ("\r\n".join(SEARCH_PATH) + "\r\n").encode()
     return files
@@ -78,14 +77,3 @@ def _unpacked(path: Path, data: bytes) -> dict[str, bytes]:
             return {n.rpartition("/")[2]: archive.read(n) for n in names}
     except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
         raise Problem(f"{path} is not a zip file: {error}.", "Download it again.") from error
-
-
-def _machine(image: bytes) -> int:
-    """Machine word of a PE image; 0 when it is none."""
-    if len(image) < 0x40:
-        return 0
-    (offset,) = struct.unpack_from("<I", image, 0x3C)
-    if image[offset : offset + 4] != b"PE\0\0" or len(image) < offset + 6:
-        return 0
-    (machine,) = struct.unpack_from("<H", image, offset + 4)
-    return int(machine)

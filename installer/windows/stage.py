@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bootstrap.problems import Problem
 from windows import wheels
+from windows.images import unsigned
 from windows.selection import QT_FILES, wanted
 
 SITE = "python/Lib/site-packages"
@@ -42,6 +43,11 @@ def release_files(
     files["Start Twinrig.cmd"] = PANEL_CMD.encode()
     files["twinrig.cmd"] = TERMINAL_CMD.encode()
     _check_names(files)
+    if loose := unsigned(files):
+        raise Problem(
+            f"Not signed by their makers: {', '.join(loose)}.",
+            "Windows may block such files; leave them out in installer/windows/selection.py.",
+        )
     return files
 
 
