@@ -253,6 +253,32 @@ probe_ptrace_file() {
   echo "sha256=${sum%% *}"
 }
 
+# systemd=yes|no: whether it was booted, as systemd's own library asks
+probe_init() {
+  if [ -d "$ROOT/run/systemd/system" ]; then echo "systemd=yes"; else echo "systemd=no"; fi
+}
+
+# "address IPV4" of this machine; that of WSL's own interface first
+probe_address() {
+  local word found=
+  if type -P ip >/dev/null; then
+    found=$(ip -4 -o addr show dev eth0 scope global 2>/dev/null | sed 's|.* inet \([0-9.]*\)/.*|\1|')
+  fi
+  ! type -P hostname >/dev/null || found="$found $(hostname -I 2>/dev/null)"
+  for word in $found; do
+    case $word in *:* | 127.*) ;; *.*.*.*) echo "address $word" ;; esac
+  done | awk '!seen[$0]++'
+}
+
+# "sha256=" and "base64=" of /etc/wsl.conf, or "absent"
+probe_wsl_conf() {
+  local file="$ROOT/etc/wsl.conf" sum
+  [ -e "$file" ] || { echo absent; return 0; }
+  sum=$(sha256sum "$file") || return
+  echo "sha256=${sum%% *}"
+  echo "base64=$(base64 <"$file" | tr -d '\n')"
+}
+
 # exists=, filesystem=, "file BYTES NAME", "shard NAME" (of the index), "index_bytes=N",
 # "header LENGTH END NAME" of a safetensors file: length of its header, end of its last tensor
 probe_model() {

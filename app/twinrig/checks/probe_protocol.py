@@ -15,7 +15,8 @@ SLOW_PROBES = ("model", "gpu", "driver")
 
 def probe_names(checks: Iterable[Check], extra: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of all probes these checks look at, each once, slow ones last."""
-    wanted = dict.fromkeys([name for check in checks for name in check.probes] + list(extra))
+    asked = [name for check in checks for name in (*check.probes, *check.optional)]
+    wanted = dict.fromkeys(asked + list(extra))
     quick = [name for name in wanted if name not in SLOW_PROBES]
     return (*quick, *(name for name in SLOW_PROBES if name in wanted))
 

@@ -30,7 +30,7 @@ def judge(facts: Facts) -> CheckResult:
         return fault
     if not on_wsl(facts):
         return passed(ID, message("Not under WSL"), evidence_of(facts.probe("system")))
-    version = key_values(output).get("wsl_version", "")
+    version = key_values(output).get("wsl_version", "") or _of_windows(facts)
     new = [
         row for row in parse_gpus(facts.probe("gpu")) if (row.capability or (0, 0)) >= _BLACKWELL
     ]
@@ -57,6 +57,11 @@ def judge(facts: Facts) -> CheckResult:
     )
 
 
+def _of_windows(facts: Facts) -> str:
+    """For distributions without wslinfo: the version of the installed package."""
+    return key_values(facts.probe("windows_wsl")).get("wsl_version", "")
+
+
 CHECK = Check(
     id=ID,
     title=N_("WSL is new enough for the cards"),
@@ -64,4 +69,5 @@ CHECK = Check(
     judge=judge,
     requires=("gpu-visible",),
     findings=("blackwell-graphs-wsl",),
+    optional=("windows_wsl",),
 )

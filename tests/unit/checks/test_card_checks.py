@@ -80,8 +80,16 @@ def test_old_wsl_is_fine_for_older_cards_and_without_graphs() -> None:
 
 def test_unknown_wsl_matters_only_for_new_cards() -> None:
     unknown = wsl("driver=yes\n")
-    assert wsl_version.judge(facts(unknown)).status is Status.PASS
-    assert wsl_version.judge(facts(unknown, BLACKWELL)).status is Status.ERROR
+    nobody = answer("windows_wsl", "installed=no\nwsl_version=\n")
+    assert wsl_version.judge(facts(unknown, nobody)).status is Status.PASS
+    assert wsl_version.judge(facts(unknown, nobody, BLACKWELL)).status is Status.ERROR
+
+
+def test_windows_tells_the_version_where_the_distribution_does_not() -> None:
+    unknown = wsl("driver=yes\n")
+    assert wsl_version.judge(facts(unknown, BLACKWELL)).status is Status.FAIL
+    new = answer("windows_wsl", "installed=yes\nwsl_version=2.7.0.0\n")
+    assert wsl_version.judge(facts(unknown, new, BLACKWELL)).status is Status.PASS
 
 
 # --- memory

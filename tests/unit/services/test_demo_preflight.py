@@ -18,6 +18,7 @@ from twinrig.fixes.registry import load_fixes
 from twinrig.fixes.sysctl_ptrace import CONTENT, PATH
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.demo.host import DemoHost, demo_install
+from twinrig.hosts.demo.windows import DemoWindows
 from twinrig.services.collective import CollectiveProbe, CollectiveProgram
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
@@ -36,7 +37,14 @@ class Demo:
         clock = SystemClock()
         finder = EngineFinder(self.host, engines, built_in={"demo": install})
         probe = CollectiveProbe(CollectiveProgram(self.host, assets.read_text))
-        self.preflight = Preflight(self.host, CHECKS, finder, clock, programs={"collective": probe})
+        self.preflight = Preflight(
+            self.host,
+            CHECKS,
+            finder,
+            clock,
+            programs={"collective": probe},
+            windows=DemoWindows(),
+        )
         self.store = ProfileStore(root / "profiles", engines)
         self.journal = Journal(root / "journal.jsonl")
         fixes = load_fixes(assets.read_text("advice/fixes.yaml"))

@@ -11,6 +11,7 @@ import pytest
 
 from fixtures.memory_host import FakeClock, MemoryHost, host_error
 from fixtures.standard_machine import ANSWERS, INSTALL, PROFILE, answer, missing_program, timed_out
+from fixtures.windows_side import MemoryWindows
 from twinrig.checks.registry import CHECKS
 from twinrig.domain.checks import (
     Check,
@@ -23,6 +24,7 @@ from twinrig.domain.checks import (
 from twinrig.domain.errors import UsageError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.profile import Profile
+from twinrig.domain.windows import is_windows_probe
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.local.host import LocalHost
 from twinrig.messages import message
@@ -59,7 +61,8 @@ async def run(
     checks: tuple[Check, ...] = CHECKS,
     finder: Finder | None = None,
 ) -> dict[str, CheckResult]:
-    preflight = Preflight(host, checks, finder or Finder(INSTALL), FakeClock())
+    windows = MemoryWindows()
+    preflight = Preflight(host, checks, finder or Finder(INSTALL), FakeClock(), windows=windows)
     return {result.check_id: result async for result in preflight.run(profile, ids)}
 
 
@@ -86,7 +89,8 @@ async def test_every_probe_is_asked_for_once() -> None:
     await run(host)
 
     (request,) = host.requests
-    assert sorted(request.names) == sorted({name for check in CHEAP for name in check.probes})
+    asked = {name for check in CHEAP for name in (*check.probes, *check.optional)}
+    assert sorted(request.names) == sorted(n for n in asked if not is_windows_probe(n))
     assert len(request.nonce) == 32
     assert (request.model_path, request.environment) == (PROFILE.model.path, INSTALL.environment)
     assert request.endpoint == "127.0.0.1:8000"

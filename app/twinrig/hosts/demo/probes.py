@@ -57,6 +57,9 @@ class ProbeAnswers:
                 "cc=/usr/bin/cc\ninclude=/usr/include/python3.12\nheaders=yes\n"
             ),
             "workers": lambda _request: "checked=yes\n",
+            "init": lambda _request: "systemd=yes\n",
+            "address": lambda _request: "address 172.20.1.5\n",
+            "wsl_conf": lambda _request: "absent\n",
         }
         if name not in answers:
             return ProbeOutput(name, 3, "", "no such probe\n")

@@ -29,6 +29,7 @@ from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.demo.host import DemoHost, demo_install
 from twinrig.hosts.demo.load import LOAD_FILE, DemoLoad, write_load
 from twinrig.hosts.demo.models import LARGE, MODELS_FOLDER
+from twinrig.hosts.demo.windows import DemoWindows
 from twinrig.hosts.demo.rig import VENV
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
@@ -221,7 +222,7 @@ def preflight(host: DemoHost) -> Preflight:
     engines = load_engines(read_text)
     built_in = {"demo": demo_install(sys.executable, "0.1.0")}
     finder = EngineFinder(host, engines, built_in=built_in)
-    return Preflight(host, CHECKS, finder, SystemClock())
+    return Preflight(host, CHECKS, finder, SystemClock(), windows=DemoWindows())
 
 
 def profile(**changes: object) -> Profile:
