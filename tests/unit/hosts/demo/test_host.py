@@ -29,8 +29,8 @@ from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.demo.host import DemoHost, demo_install
 from twinrig.hosts.demo.load import LOAD_FILE, DemoLoad, write_load
 from twinrig.hosts.demo.models import LARGE, MODELS_FOLDER
-from twinrig.hosts.demo.windows import DemoWindows
 from twinrig.hosts.demo.rig import VENV
+from twinrig.hosts.demo.windows import DemoWindows
 from twinrig.services.fixer import Fixer
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
