@@ -64,6 +64,7 @@ class Hub:
     def __init__(self, request):
         self.base = request["endpoint"].rstrip("/")
         self.token = request.get("token") or ""
+        self.repo = request.get("repo") or ""
         self.timeout = float(request.get("timeout_s", 30))
         self.pause = float(request.get("pause_s", 2))
 
@@ -98,15 +99,14 @@ class Hub:
         code = error.code
         if code == 429 or code >= 500:
             return retry_after(error.headers.get("Retry-After"), self.pause)
-        reason = error.headers.get("X-Error-Code") or ""
         if code == 401 and not self.token:
-            raise Failed("needs-token", what=what, gated=reason == "GatedRepo")
+            raise Failed("needs-token", what=self.repo or what)
         if code == 401:
-            raise Failed("bad-token", what=what)
+            raise Failed("bad-token", what=self.repo or what)
         if code == 403:
-            raise Failed("not-allowed", what=what)
+            raise Failed("not-allowed", what=self.repo or what)
         if code == 404:
-            raise Failed("not-found", what=what)
+            raise Failed("not-found", what=self.repo or what)
         raise Failed("refused", what=what, code=code)
 
     def get(self, path, what):
@@ -203,6 +203,7 @@ def look(hub, request):
     """Size and config.json of each repository; one that cannot be looked at is told as such."""
     for wish in request["repos"]:
         repo, revision = wish["repo"], wish.get("revision") or "main"
+        hub.repo = repo
         try:
             commit, files = listing(hub, repo, revision)
             kept = wanted(files, request.get("skip", ()))

@@ -31,7 +31,7 @@ from twinrig.services.fixer import Fixer
 from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
-from twinrig.services.models import USUAL_FOLDERS, ModelLibrary
+from twinrig.services.models import USUAL_FOLDERS, WINDOWS_FOLDERS, ModelLibrary
 from twinrig.services.nccl_candidates import load_candidates
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
@@ -104,7 +104,9 @@ def open_workbench(
         engines=rig.engines,
         profiles=profiles,
         models=ModelLibrary(
-            rig.host, _model_folders(environ), paths.config / f"model-folders-{rig.target}.json"
+            rig.host,
+            _model_folders(environ, rig.on_wsl),
+            paths.config / f"model-folders-{rig.target}.json",
         ),
         installs=finder,
         preflight=preflight,
@@ -213,8 +215,9 @@ def _places(environ: Mapping[str, str]) -> tuple[str, ...]:
     return (*(p for p in active if p.startswith("/") and p != own), *USUAL_PLACES)
 
 
-def _model_folders(environ: Mapping[str, str]) -> tuple[str, ...]:
+def _model_folders(environ: Mapping[str, str], on_wsl: bool) -> tuple[str, ...]:
     hub = environ.get("HF_HUB_CACHE") or (
         f"{environ['HF_HOME']}/hub" if environ.get("HF_HOME") else ""
     )
-    return (*((hub,) if hub.startswith("/") else ()), *USUAL_FOLDERS)
+    windows = WINDOWS_FOLDERS if on_wsl else ()
+    return (*((hub,) if hub.startswith("/") else ()), *USUAL_FOLDERS, *windows)

@@ -7,6 +7,7 @@ and the Hugging Face cache ``models--PUBLISHER--NAME/snapshots/REVISION``. Nothi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ USUAL_FOLDERS: tuple[str, ...] = (
     "~/tabbyAPI/models",
     "~/.lmstudio/models",
 )
+WINDOWS_FOLDERS: tuple[str, ...] = ("/mnt/[a-z]/Users/*/.lmstudio/models",)
+"""Beside the usual ones under WSL: where programs of the Windows side keep models."""
+PARTIAL = ".partial"
+"""End of a folder's name while its download is not finished and verified."""
 MAX_FOLDERS = 3000
 """Folders looked at in one scan; a whole disk added by mistake must end some time."""
 
@@ -54,6 +59,11 @@ class ModelFolder:
     architecture: str
     context_length: int | None
     quantization: str = ""
+
+    @property
+    def on_windows(self) -> bool:
+        """Whether it lies on a drive of the Windows side, as WSL mounts them."""
+        return re.match(r"/mnt/[a-z]/", self.path) is not None
 
 
 class ModelLibrary:
@@ -109,9 +119,11 @@ class ModelLibrary:
         view = FolderView(self._host)
         found: dict[str, ModelFolder] = {}
         budget = _Budget(MAX_FOLDERS)
+        own = set(self._added())
         for root in self.folders:
-            folder = await view.expand(root)
-            await _walk(view, folder, folder, 3, found, budget)
+            literal = re.sub(r"([*?\[])", r"[\1]", root) if root in own else root
+            for folder in await view.matching(literal):
+                await _walk(view, folder, folder, 3, found, budget)
         return tuple(sorted(found.values(), key=lambda m: (m.name.casefold(), m.path)))
 
     async def describe(self, path: str) -> ModelFolder | None:
@@ -201,11 +213,14 @@ async def _describe(
     index = _object(await view.text(f"{folder}/{index_name}")) if index_name else None
     wanted = _wanted(index) if index_name else None
     weights = {n: s or 0 for n, s in sizes.items() if n.endswith(_WEIGHTS)}
-    problem = (
-        message("config.json is damaged.")
-        if config is None
-        else _problem(weights, wanted, index, index_name, set(sizes))
-    )
+    if folder.endswith(PARTIAL):
+        problem: Message | None = message(
+            "The download is not finished; download it again to go on."
+        )
+    elif config is None:
+        problem = message("config.json is damaged.")
+    else:
+        problem = _problem(weights, wanted, index, index_name, set(sizes))
     facts = config or {}
     return ModelFolder(
         path=folder,

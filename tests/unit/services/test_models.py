@@ -7,7 +7,7 @@ import pytest
 
 from service_fakes import FolderHost
 from twinrig.domain.errors import DamagedFileError, HostError, UsageError
-from twinrig.services.models import ModelFolder, ModelLibrary
+from twinrig.services.models import WINDOWS_FOLDERS, ModelFolder, ModelLibrary
 
 
 @pytest.fixture
@@ -207,3 +207,29 @@ async def test_unreachable(host: FolderHost, library: ModelLibrary) -> None:
 async def test_quantisation(host: FolderHost, library: ModelLibrary, config, shown: str) -> None:
     model(host, "/home/me/models/a", config={"model_type": "x", **config})
     assert (await only(library)).quantization == shown
+
+
+async def test_a_download_that_is_not_finished_is_never_shown_as_whole(
+    host: FolderHost, library: ModelLibrary
+) -> None:
+    model(host, "/home/me/models/org/tiny.partial")
+    found = await only(library)
+    assert not found.complete
+    assert "not finished" in str(found.problem)
+
+
+async def test_folders_of_the_windows_side_are_found_and_told(host: FolderHost) -> None:
+    model(host, "/mnt/c/Users/kim/.lmstudio/models/org/tiny")
+    library = ModelLibrary(host, WINDOWS_FOLDERS)
+    found = await only(library)
+    assert (found.name, found.on_windows) == ("org/tiny", True)
+    assert not host.real("/mnt/c/Users/kim/models").exists()
+
+
+async def test_an_added_folder_is_taken_by_the_letter(
+    host: FolderHost, library: ModelLibrary
+) -> None:
+    model(host, "/data/[a]*/tiny")
+    model(host, "/data/abc/other")
+    await library.add_folder("/data/[a]*")
+    assert [m.name for m in await library.scan()] == ["tiny"]
