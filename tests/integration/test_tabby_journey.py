@@ -346,3 +346,26 @@ async def test_nobody_answers_after_a_stop(tabby: Tabby) -> None:
     await tabby.until_state(ServerState.STOPPED)
     with pytest.raises(HostError):
         await tabby.ask(prompt="x")
+
+
+async def test_the_cards_are_freed_with_the_owners_key_and_loaded_by_a_new_start(
+    tabby: Tabby,
+) -> None:
+    (tabby.checkout / "api_tokens.yml").write_text(f"api_key: {API_KEY}\nadmin_key: {ADMIN_KEY}\n")
+    tabby.profile()
+    tabby.start()
+    first = await tabby.until_state(ServerState.READY)
+    assert first.can_sleep
+    tabby.wish(Desired.SLEEPING, "r2")
+    asleep = await tabby.until_state(ServerState.SLEEPING)
+    assert asleep.server_pid == first.server_pid
+    assert await tabby.ask(token=API_KEY, prompt="x") == 503, "no model is loaded"
+    await asyncio.sleep(1.0)  # longer than any probe or restart of the quick timing
+    assert (await tabby.until(lambda _r: True)).state is ServerState.SLEEPING
+    tabby.wish(Desired.RUNNING, "r3")
+    again = await tabby.until(
+        lambda r: r.state is ServerState.READY and r.server_pid != first.server_pid
+    )
+    assert (again.restarts, again.failure) == (0, None)
+    assert await tabby.ask(token=API_KEY, prompt="x") == 200
+    assert ADMIN_KEY not in tabby.layout.state("main").read_text()

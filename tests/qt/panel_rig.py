@@ -116,6 +116,9 @@ class RigController:
     async def stop(self, profile_id: str, requested_by: str) -> None:
         await self._take("stop", profile_id)
 
+    async def free(self, profile_id: str, requested_by: str) -> None:
+        await self._take("free", profile_id)
+
     async def _take(self, verb: str, profile_id: str) -> None:
         if self.error is not None:
             raise self.error

@@ -183,6 +183,7 @@ def _verb(args: argparse.Namespace) -> Verb:
         doctor,
         estimate,
         fix,
+        free,
         models,
         profiles,
         server,

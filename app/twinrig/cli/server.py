@@ -42,9 +42,12 @@ async def start(session: Session) -> int:
 
 
 async def follow_start(
-    terminal: Terminal, bench: Workbench, profile_id: str, timeout_s: float
+    terminal: Terminal, bench: Workbench, profile_id: str, timeout_s: float, began_s: float = 0.0
 ) -> ServerRecord:
-    """Show the phases until READY or FAILED, and then the endpoint or the cause."""
+    """Show the phases until READY or FAILED, and then the endpoint or the cause.
+
+    ``began_s``: when a process that lived already was asked to load its model again.
+    """
     follower = PhaseFollower(terminal, bench.clock.now)
     try:
         record = await bench.controller.wait_for(
@@ -56,7 +59,7 @@ async def follow_start(
     finally:
         follower.done()
     if record.state is ServerState.READY:
-        took = (record.ready_at_s or 0) - (record.started_at_s or 0)
+        took = (record.ready_at_s or 0) - max(record.started_at_s or 0, began_s)
         terminal.say(message("Ready after {time}.", time=duration(took)), "good")
         terminal.say(message("Base URL: {url}", url=record.base_url + "/v1"))
         terminal.say(message("Model: {model}", model=record.model_id))
@@ -182,6 +185,9 @@ def _record_rows(terminal: Terminal, record: ServerRecord, now_s: float) -> list
             rows.append((terminal.text(message("Ready for")), up))
         rows.append((terminal.text(message("Base URL")), record.base_url + "/v1"))
         rows.append((terminal.text(message("Model")), record.model_id))
+    if record.back_after_reboot:
+        since = terminal.text(message("back by itself since the computer's restart"))
+        rows.append((terminal.text(message("Start")), since))
     if record.restarts:
         rows.append((terminal.text(message("Restarts")), str(record.restarts)))
     if record.environment_mismatch:

@@ -17,7 +17,7 @@ from twinrig.domain.ports import SecretStore
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.base import Engine, RenderContext
-from twinrig.hosts.clock import SystemClock
+from twinrig.hosts.clock import SystemClock, boot_at_s
 from twinrig.hosts.http import HttpxClient
 from twinrig.hosts.local.launcher import LocalServerLauncher
 from twinrig.hosts.locks import FileLock
@@ -84,6 +84,7 @@ def supervisor_parts(
         explain=explain,
         look=explain.look,
         is_permanent=is_permanent,
+        boot_at_s=boot_at_s,
     )
 
 

@@ -63,12 +63,28 @@ class Readiness:
 
 
 @dataclass(frozen=True)
+class SleepWay:
+    """How a running server gives the memory of the cards back, by POST to ``sleep_path``.
+
+    ``wake_path`` "" = only a new start of its process loads the model again. ``token`` is the
+    key for both, None = that of clients. Time-outs in seconds.
+    """
+
+    sleep_path: str
+    wake_path: str = ""
+    token: str | None = field(default=None, repr=False)
+    sleep_timeout_s: float = 120.0
+    wake_timeout_s: float = 300.0
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
     """One node: exact argv, environment additions and files; nothing else is passed.
 
     ``env`` holds additions to a clean base environment, ``unset`` names to drop from it.
     ``secret_env`` names the entries of ``env`` that must be masked when shown; ``secrets`` are
     further values that must be masked wherever they turn up, the server's log included.
+    ``sleep`` None: this server frees the cards only by ending.
     """
 
     node_id: str
@@ -86,6 +102,7 @@ class LaunchSpec:
     stop_timeout_s: float = 30.0
     bearer_token: str | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    sleep: SleepWay | None = None
 
     @property
     def masked_values(self) -> tuple[str, ...]:

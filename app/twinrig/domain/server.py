@@ -11,7 +11,7 @@ class ServerState(StrEnum):
     """STARTING: process launched, nothing heard. LOADING: a load phase was seen.
 
     DEGRADED: lives but does not answer as it should. BACKOFF: waits before a restart.
-    SLEEPING: weights given back on purpose. FAILED: gave up; the reason is in the record.
+    SLEEPING: lives, but has given the memory of the cards back on purpose. FAILED: gave up; the reason is in the record.
     """
 
     STOPPED = "stopped"
@@ -32,10 +32,10 @@ TRANSITIONS: Mapping[ServerState, frozenset[ServerState]] = MappingProxyType(
         _S.STARTING: frozenset({_S.LOADING, _S.READY, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
         _S.LOADING: frozenset({_S.READY, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
         _S.READY: frozenset({_S.DEGRADED, _S.SLEEPING, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
-        _S.DEGRADED: frozenset({_S.READY, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
+        _S.DEGRADED: frozenset({_S.READY, _S.SLEEPING, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
         _S.BACKOFF: frozenset({_S.STARTING, _S.STOPPED, _S.FAILED}),
-        _S.SLEEPING: frozenset({_S.READY, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
-        _S.STOPPING: frozenset({_S.STOPPED, _S.FAILED}),
+        _S.SLEEPING: frozenset({_S.LOADING, _S.BACKOFF, _S.STOPPING, _S.FAILED}),
+        _S.STOPPING: frozenset({_S.STOPPED, _S.STARTING, _S.FAILED}),
         _S.FAILED: frozenset({_S.STARTING, _S.STOPPED}),
     }
 )

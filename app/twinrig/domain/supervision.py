@@ -25,9 +25,10 @@ HEARTBEAT_LIMIT_S = 30.0
 
 
 class Desired(StrEnum):
-    """What the user wants of a server."""
+    """What the user wants of a server. SLEEPING: running, with the cards free."""
 
     RUNNING = "running"
+    SLEEPING = "sleeping"
     STOPPED = "stopped"
 
 
@@ -114,7 +115,9 @@ class ServerRecord:
     ``updated_at_s`` is a heartbeat: older than 30 s with a dead ``supervisor_pid`` means that
     the supervisor is gone. ``probe_*_tokens`` are the supervisor's own, to be subtracted.
     ``dropped_log_lines`` could not be written to the log (disk full). ``log_counters`` are those
-    of ``EngineMetrics`` for an engine that tells its work in the log only.
+    of ``EngineMetrics`` for an engine that tells its work in the log only. ``can_sleep``: it can
+    free the cards without ending; ``sleep_fault`` is why it did not when it was asked.
+    ``back_after_reboot``: it was brought up again by itself since the computer started.
     """
 
     profile_id: str
@@ -145,19 +148,25 @@ class ServerRecord:
     shared_memory: tuple[str, ...] = field(default=())
     dropped_log_lines: int = 0
     log_counters: Mapping[str, float] = field(default_factory=dict)
+    can_sleep: bool = False
+    sleep_fault: Message | None = None
+    boot_at_s: float | None = None
+    back_after_reboot: bool = False
     schema_version: int = RECORD_SCHEMA
 
     def to_json(self) -> str:
         """One JSON object with nested objects for phases, failure and messages."""
-        data = asdict(replace(self, failure=None, degraded_reason=None))
+        data = asdict(replace(self, failure=None, degraded_reason=None, sleep_fault=None))
         if self.failure is not None:
             data["failure"] = {
                 **_told(self.failure),
                 "why": None if self.failure.why is None else self.failure.why.to_json(),
                 "others": [_told(other) for other in self.failure.others],
             }
-        if self.degraded_reason is not None:
-            data["degraded_reason"] = self.degraded_reason.to_json()
+        for name in _MESSAGES:
+            text = getattr(self, name)
+            if text is not None:
+                data[name] = text.to_json()
         return json.dumps(data, indent=1)
 
     @classmethod
@@ -178,8 +187,11 @@ class ServerRecord:
                 for p in values.get("phases", ())
             )
             values["failure"] = _failure(values.get("failure"))
-            reason = values.get("degraded_reason")
-            values["degraded_reason"] = None if reason is None else Message.from_json(reason)
+            for name in _MESSAGES:
+                text_json = values.get(name)
+                values[name] = None if text_json is None else Message.from_json(text_json)
+            for name in ("can_sleep", "back_after_reboot"):
+                values[name] = values.get(name) is True
             for name in ("environment_mismatch", "shared_memory"):
                 values[name] = tuple(str(v) for v in values.get(name, ()))
             for name in _COUNTS:
@@ -203,6 +215,7 @@ def is_silent(record: ServerRecord, now_s: float) -> bool:
     return not done and now_s - record.updated_at_s > HEARTBEAT_LIMIT_S
 
 
+_MESSAGES = ("degraded_reason", "sleep_fault")
 _COUNTS = (
     "supervisor_pid",
     "restarts",
@@ -211,7 +224,7 @@ _COUNTS = (
     "probe_prompt_tokens",
     "probe_generation_tokens",
 )
-_OPTIONAL_TIMES = ("started_at_s", "ready_at_s", "next_restart_at_s")
+_OPTIONAL_TIMES = ("started_at_s", "ready_at_s", "next_restart_at_s", "boot_at_s")
 _TEXTS = ("profile_id", "target", "engine_id", "run_id", "request_id", "base_url", "metrics_url")
 _MORE_TEXTS = ("model_id", "log_path", "last_exit")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
-from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
+from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness, SleepWay
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, EnvEntry, Profile
@@ -122,6 +122,7 @@ class DemoEngine:
                 secret_env=(KEY_VARIABLE,) if context.key else (),
                 stop_timeout_s=10.0,
                 bearer_token=context.key,
+                sleep=SleepWay("/sleep", "/wake_up"),
             ),
         )
 

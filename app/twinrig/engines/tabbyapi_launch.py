@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
+from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness, SleepWay
 from twinrig.domain.options import Option
 from twinrig.domain.profile import Profile
 from twinrig.engines import tabbyapi_config as config
@@ -48,13 +48,14 @@ PROBE_BODY: Mapping[str, object] = {
 @dataclass(frozen=True)
 class Access:
     """``disable_auth`` None leaves the file's own word. ``tokens`` is a new text of the keys'
-    file, None when it stays. ``key`` is what clients send; ``secrets`` all keys that may be
-    printed."""
+    file, None when it stays. ``key`` is what clients send, ``admin`` what the server's owner
+    sends; ``secrets`` all keys that may be printed."""
 
     disable_auth: bool | None
     key: str | None = field(default=None, repr=False)
     tokens: str | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    admin: str | None = field(default=None, repr=False)
 
 
 def access(profile: Profile, context: RenderContext, new_key: Callable[[], str]) -> Access:
@@ -66,14 +67,14 @@ def access(profile: Profile, context: RenderContext, new_key: Callable[[], str])
     admin = _texts(present.get("admin_key"))
     if context.key:
         if context.key in own and admin:
-            return Access(False, context.key, None, (*own, *admin))
+            return Access(False, context.key, None, (*own, *admin), admin[0])
         keys = [*own, context.key] if context.key not in own else own
         admin = admin or [new_key()]
         tokens = (
             f"api_key: {yaml_value(keys if len(keys) > 1 else keys[0])}\n"
             f"admin_key: {yaml_value(admin[0])}\n"
         )
-        return Access(False, context.key, tokens, (*keys, *admin))
+        return Access(False, context.key, tokens, (*keys, *admin), admin[0])
     if text is None or not own:
         return Access(True)
     settings = context.files.get(posixpath.join(context.install.folder, CONFIG_FILE)) or ""
@@ -82,7 +83,7 @@ def access(profile: Profile, context: RenderContext, new_key: Callable[[], str])
         return Access(None)
     if not admin:
         raise ConfigRefusedError(path, message("it has no admin_key"))
-    return Access(None, own[0], None, (*own, *admin))
+    return Access(None, own[0], None, (*own, *admin), admin[0])
 
 
 def launch_spec(
@@ -113,6 +114,8 @@ def launch_spec(
         stop_timeout_s=60.0,
         bearer_token=doors.key,
         secrets=doors.secrets,
+        # Loading by request would forget config.yml (batch size, drafts): it starts anew instead.
+        sleep=SleepWay("/v1/model/unload", token=doors.admin),
     )
 
 

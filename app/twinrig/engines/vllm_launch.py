@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness
+from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness, SleepWay
 from twinrig.domain.options import Option, OptionKind, SettingValue
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import RenderContext
@@ -34,6 +34,8 @@ BASE_ENVIRONMENT: Mapping[str, str] = {
 KEY_VARIABLE = "VLLM_API_KEY"
 POLLED_PATHS = "/health,/metrics"
 STOP_GRACE_S = 30.0
+SLEEP = SleepWay("/sleep?level=1", "/wake_up")
+"""Level 1 keeps the weights in RAM, so that it wakes in seconds; no key guards these paths."""
 PROBE_BODY: Mapping[str, object] = {
     "prompt": "Hello",
     "max_tokens": 8,
@@ -69,6 +71,7 @@ def launch_spec(profile: Profile, table: Sequence[Option], context: RenderContex
         secret_env=(KEY_VARIABLE,) if context.key else (),
         stop_timeout_s=STOP_GRACE_S + grace_s,
         bearer_token=context.key,
+        sleep=SLEEP if profile.settings.get("enable_sleep_mode") is True else None,
     )
 
 

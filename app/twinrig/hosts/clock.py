@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 
 
@@ -20,3 +21,12 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep without blocking other tasks; less than zero sleeps not at all."""
         await asyncio.sleep(max(0.0, seconds))
+
+
+def boot_at_s() -> float | None:
+    """When this computer started, epoch seconds; sleep is no start."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    if boottime is not None:
+        return time.time() - time.clock_gettime(boottime)
+    # On Windows Python's monotonic clock counts from the start of the system.
+    return time.time() - time.monotonic() if sys.platform == "win32" else None

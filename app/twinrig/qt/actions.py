@@ -56,6 +56,10 @@ class ServerActions(QObject):
         """Ask the server to stop; ``then`` runs once the request is written."""
         self._ask(self._workbench.controller.stop(profile_id, REQUESTED_BY), then)
 
+    def free(self, profile_id: str) -> None:
+        """Give the memory of the cards back: sleep where the server can, else stop."""
+        self._ask(self._workbench.controller.free(profile_id, REQUESTED_BY))
+
     def read_profiles(self) -> None:
         """Read the list of profiles in the background."""
 

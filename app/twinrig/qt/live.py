@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from twinrig.domain.metrics import Snapshot
 from twinrig.qt.bridge import Bridge, TaskHandle
 from twinrig.qt.viewmodels.face import Settling
+from twinrig.services.freed_memory import FreedMemory
 from twinrig.services.history import History
 from twinrig.services.recording import Replay
 from twinrig.services.verdict import KEPT, verdict
@@ -27,7 +28,8 @@ class LiveData(QObject):
 
     ``history`` remembers what came. ``snapshot`` carries a Snapshot; ``interrupted`` carries the
     reason when the stream broke (it is started again by itself). ``settled``: what can be seen
-    has been the same for so long that nothing need be rendered. ``verdict`` judges the present.
+    has been the same for so long that nothing need be rendered. ``verdict`` judges the present;
+    ``freed`` knows how much video memory came back when the cards were freed.
 
     A recording takes the place of the machine, with a history of its own; ``machine`` and
     ``machine_history`` stay those of the machine. ``recording_changed`` fires when one is
@@ -63,6 +65,7 @@ class LiveData(QObject):
         self.latest = None
         self.settled = False
         self.verdict: Verdict = verdict(())
+        self.freed = FreedMemory()
         self._recent: deque[Snapshot] = deque(maxlen=KEPT)
         self._settling = Settling()
 
@@ -135,6 +138,7 @@ class LiveData(QObject):
             self.machine = snapshot
         self._recent.append(snapshot)
         self.history.take(snapshot)
+        self.freed.take(snapshot)
         self.settled = self._settling.take(snapshot)
         if not self.settled:
             self.verdict = verdict(self._recent)

@@ -201,6 +201,7 @@ class Panel(QObject):
             self._texts.tr,
             self.live.verdict,
             recording=self.live.recording is not None,
+            freed_bytes=self.live.freed.freed_bytes,
         )
         self.tray.show_model(model)
 
@@ -211,6 +212,8 @@ class Panel(QObject):
             "quit": self.request_quit,
             "start": lambda: self.actions.start(argument),
             "stop": lambda: self.actions.stop(record.profile_id) if record else None,
+            "free": lambda: self.actions.free(record.profile_id) if record else None,
+            "load": lambda: self.actions.start(record.profile_id) if record else None,
             "profile": lambda: self._choose_profile(argument),
             "copy-url": self._copy_url,
             "meter": self._toggle_meter,

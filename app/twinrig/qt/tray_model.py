@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from twinrig.domain.metrics import Snapshot
-from twinrig.domain.quantities import number
+from twinrig.domain.quantities import gib, number
 from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, ServerState
-from twinrig.domain.supervision import is_silent
+from twinrig.domain.supervision import ServerRecord, is_silent
 from twinrig.domain.wording import STATE_WORDS
 from twinrig.messages import N_, Message, message
 from twinrig.services.verdict_words import Verdict
@@ -95,6 +95,7 @@ def tray_model(
     judged: Verdict | None = None,
     *,
     recording: bool = False,
+    freed_bytes: int | None = None,
 ) -> TrayModel:
     """Model for the present moment; ``current`` is the profile that Start would start.
 
@@ -102,7 +103,7 @@ def tray_model(
     """
     return TrayModel(
         tray_icon(snapshot, judged),
-        tooltip(snapshot, translate),
+        tooltip(snapshot, translate, freed_bytes),
         menu(snapshot, profiles, current, meter_shown, recording=recording),
         load_bars(snapshot),
     )
@@ -130,7 +131,7 @@ def tray_icon(snapshot: Snapshot | None, judged: Verdict | None = None) -> TrayI
     return _ICONS[record.state]
 
 
-def tooltip(snapshot: Snapshot | None, translate: Translate) -> str:
+def tooltip(snapshot: Snapshot | None, translate: Translate, freed_bytes: int | None = None) -> str:
     """Name and state, model, speed, both loads: a line each, within the limit as a whole."""
     if snapshot is None:
         return "Twinrig"
@@ -145,6 +146,10 @@ def tooltip(snapshot: Snapshot | None, translate: Translate) -> str:
     speed = snapshot.throughput.generation_tps
     if speed is not None:
         lines.append(f"{number(speed)} T/s")
+    if record is not None and record.back_after_reboot and record.state in ANSWERING_STATES:
+        lines.append(translate(N_("Back after the computer's restart")))
+    if freed_bytes is not None:
+        lines.append(translate(message("{size} GiB given back", size=gib(freed_bytes))))
     loads = _load_line(snapshot, translate)
     if loads:
         lines.append(loads)
@@ -195,6 +200,7 @@ def menu(
     return (
         MenuEntry("", title, enabled=False),
         _start_or_stop(active, state, current, names),
+        _free_or_load(record),
         MenuEntry("", message("Profile"), bool(choices), children=choices),
         separator,
         MenuEntry(
@@ -226,6 +232,17 @@ def _recording_menu(meter_shown: bool) -> tuple[MenuEntry, ...]:
         MenuEntry(),
         *_LAST,
     )
+
+
+def _free_or_load(record: ServerRecord | None) -> MenuEntry:
+    if record is not None and record.state is ServerState.SLEEPING:
+        return MenuEntry("load", message("Load again"), icon="play")
+    text = message("Free the cards")
+    if record is None or record.state not in ANSWERING_STATES:
+        return MenuEntry("free", text, enabled=False)
+    if not record.can_sleep:
+        text = message("Free the cards (stops the server)")
+    return MenuEntry("free", text)
 
 
 def _start_or_stop(

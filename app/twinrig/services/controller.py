@@ -44,6 +44,7 @@ AUTOSTART_AGE_S = 30.0
 ORPHAN_GRACE_S = 10.0
 
 _AT_REST = frozenset({ServerState.STOPPED, ServerState.FAILED})
+_FREEABLE = frozenset({ServerState.READY, ServerState.DEGRADED, ServerState.SLEEPING})
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,27 @@ class ServerController:
             self._refuse_other(profile_id)
             request = self._wish(profile_id, Desired.STOPPED, requested_by)
             await self._begin(profile_id, request)
+
+    async def free(self, profile_id: str, requested_by: str) -> ServerState:
+        """Ask for the memory of the cards: SLEEPING where the server can sleep, else STOPPED.
+
+        Returns which of them was asked for; ``start`` loads the model again in both cases.
+        Raises UsageError while there is no server that has loaded.
+        """
+        self._profiles.path(profile_id)
+        async with self._control():
+            record, _damage = self._look(profile_id)
+            alive = self._holder() == profile_id
+            if not alive or record is None or record.state not in _FREEABLE:
+                raise UsageError(
+                    message("The server of {profile} holds no card now.", profile=profile_id),
+                    message("Wait until it is ready, or stop it."),
+                )
+            if record.can_sleep:
+                self._wish(profile_id, Desired.SLEEPING, requested_by)
+                return ServerState.SLEEPING
+        await self.stop(profile_id, requested_by)
+        return ServerState.STOPPED
 
     async def restart(self, profile_id: str, requested_by: str) -> None:
         """Stop, wait until it is down, start. Raises as ``start``; HostError on time-out."""
@@ -285,7 +307,14 @@ class ServerController:
             desired = self._files.desired(profile_id)
         except DamagedFileError:
             return True
-        return desired is not None and desired.desired is Desired.RUNNING
+        return desired is not None and desired.desired is not Desired.STOPPED
+
+    def _files_say_sleeping(self, profile_id: str) -> bool:
+        try:
+            desired = self._files.desired(profile_id)
+        except DamagedFileError:
+            return False
+        return desired is not None and desired.desired is Desired.SLEEPING
 
     # ---------------------------------------------------------------- who is there
 
@@ -302,6 +331,9 @@ class ServerController:
         self._refuse_other(profile_id)
         if self._holder() != profile_id or not self._files_say_running(profile_id):
             return False
+        if self._files_say_sleeping(profile_id):
+            self._wish(profile_id, Desired.RUNNING, "wake")
+            return True
         try:
             record = self._files.record(profile_id)
         except DamagedFileError:

@@ -46,6 +46,11 @@ class Intent:
         """The server must not run: asked for, or this supervisor was told to end."""
         return self.quitting or self._wish.desired is Desired.STOPPED
 
+    @property
+    def sleep_wanted(self) -> bool:
+        """The server must live, with the cards free."""
+        return not self.quitting and self._wish.desired is Desired.SLEEPING
+
     def quit(self) -> None:
         """End the server and this supervisor; the wish in the file stays as it is."""
         self._log.say("asked to end by a signal")

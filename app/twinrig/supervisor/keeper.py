@@ -66,6 +66,7 @@ class Keeper:
             shared_memory=(),
             dropped_log_lines=0,
             log_counters={},
+            sleep_fault=None,
         )
         try:
             done, prepared = await first(self._prepare(), self._context.intent.stopped())
@@ -89,6 +90,7 @@ class Keeper:
             metrics_url=base_url + spec.metrics_path if spec.metrics_path else "",
             model_id=spec.model_id,
             log_path=str(self._context.layout.log(profile.id)),
+            can_sleep=spec.sleep is not None,
         )
         if await self._parts.port_in_use(spec.endpoint):
             raise HostError(
@@ -111,7 +113,8 @@ class Keeper:
         if resisting:
             return self._failed(_cannot_end(resisting))
         if end.failure is None:
-            return self._ended()
+            again = end.again and not self._context.intent.stop_wanted
+            return None if again else self._ended()
         if end.permanent:
             return self._failed(end.failure)
         if self._backoff.exhausted:

@@ -43,7 +43,8 @@ class SupervisorParts:
 
     ``explain`` turns the lines of a run and its exit into a cause; ``log_line_no`` of its answer
     is the 1-based index into these lines. ``look`` runs before it, with the seconds since the
-    launch, and may gather what stands beside the log. ``is_permanent``: a restart cannot cure
+    launch, and may gather what stands beside the log. ``boot_at_s``: when this computer started,
+    epoch seconds. ``is_permanent``: a restart cannot cure
     this failure. ``machine`` tells of sleep; None where that harms nothing.
     """
 
@@ -60,6 +61,7 @@ class SupervisorParts:
     port_in_use: Callable[[Endpoint], Awaitable[bool]] = port_in_use
     is_refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
     look: Callable[[float], Awaitable[None]] = no_look
+    boot_at_s: Callable[[], float | None] = lambda: None
     machine: MachineWatch | None = None
     make_run_id: Callable[[], str] = new_run_id
     timing: Timing = field(default_factory=Timing)

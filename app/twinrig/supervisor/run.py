@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinrig.domain.errors import HostError, TwinrigError
-from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.launch import LaunchSpec, SleepWay
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.ports import ExitStatus, RunningServer
 from twinrig.domain.server import Phase, ServerState
@@ -22,6 +22,7 @@ from twinrig.supervisor.output import RunOutput
 from twinrig.supervisor.phases import PhaseTracker, load_timings, save_timings
 from twinrig.supervisor.probe import ProbeResult
 from twinrig.supervisor.readiness import Asker, NotReady, until_listening, until_proven
+from twinrig.supervisor.sleep import put_to_sleep, wake_up, watch_asleep
 from twinrig.supervisor.waiting import first
 
 LOOK_S = 12.0
@@ -35,7 +36,7 @@ class RunEnd:
     """How a run ended. ``failure`` None = it was stopped on purpose.
 
     ``served_s`` is the time since READY (None = never); ``grace_s`` what orphans may have;
-    ``pause_s`` the least wait before a restart.
+    ``pause_s`` the least wait before a restart; ``again``: it was stopped to be started anew.
     """
 
     failure: Failure | None = None
@@ -43,10 +44,11 @@ class RunEnd:
     served_s: float | None = None
     grace_s: float = 0.0
     pause_s: float = 0.0
+    again: bool = False
 
 
 class ServerRun:
-    """Carries one run through the states STARTING .. READY/DEGRADED; the caller sweeps after it."""
+    """Carries one run through STARTING .. READY/DEGRADED/SLEEPING; the caller sweeps after it."""
 
     def __init__(self, context: Context, engine: Engine, spec: LaunchSpec) -> None:
         self._context = context
@@ -64,6 +66,8 @@ class ServerRun:
         self._serving_since_s: float | None = None
         self._exit: ExitStatus | None = None
         self._stuck: NotReady | None = None
+        self._refused_sleep = ""
+        self._again = False
 
     async def execute(self, run_id: str) -> RunEnd:
         """Launch and keep until it ends, by itself or by wish. Raises HostError from the launch."""
@@ -119,7 +123,7 @@ class ServerRun:
 
     async def _work(
         self, server: RunningServer, run_id: str, deadline_s: float
-    ) -> NotReady | Message:
+    ) -> NotReady | Message | None:
         parts = self._context.parts
         asker = Asker(parts.http, self._clock, self._spec, parts.timing, parts.is_refused)
         if (late := await until_listening(asker, deadline_s)) is not None:
@@ -129,7 +133,57 @@ class ServerRun:
         if isinstance(proof, NotReady):
             return proof
         await self._ready(server, run_id, proof)
-        return await watch(asker, self._counters, self)
+        while not self._again:
+            over, evidence = await first(watch(asker, self._counters, self), self._sleep_wanted())
+            if over:
+                return evidence
+            trouble = await self._nap(asker, server, run_id)
+            if trouble is not None:
+                return trouble
+        return None
+
+    async def _sleep_wanted(self) -> None:
+        await self._context.intent.until(
+            lambda intent: intent.sleep_wanted and intent.request_id != self._refused_sleep
+        )
+
+    async def _nap(
+        self, asker: Asker, server: RunningServer, run_id: str
+    ) -> NotReady | Message | None:
+        """Free the cards until they are wanted again. None = all is well, awake or refused."""
+        intent, way = self._context.intent, self._spec.sleep
+        request_id = intent.request_id
+        fault = _CANNOT_SLEEP if way is None else await put_to_sleep(asker, way)
+        if way is None or fault is not None:
+            self._refused_sleep = request_id
+            self._context.log.say(fault or "")
+            self._store.update(sleep_fault=fault)
+            return None
+        self._store.enter(ServerState.SLEEPING, degraded_reason=None, sleep_fault=None)
+        over, evidence = await first(
+            watch_asleep(asker), intent.until(lambda wish: not wish.sleep_wanted)
+        )
+        if over:
+            return evidence
+        if not way.wake_path:
+            self._again = True
+            return None
+        return await self._wake(asker, way, server, run_id)
+
+    async def _wake(
+        self, asker: Asker, way: SleepWay, server: RunningServer, run_id: str
+    ) -> NotReady | Message | None:
+        self._tracker = PhaseTracker({})
+        self._tracker.begin(Phase.WEIGHTS, self._clock.now())
+        self._store.enter(ServerState.LOADING, phases=self._tracker.phases)
+        if (fault := await wake_up(asker, way)) is not None:
+            return fault
+        deadline_s = self._clock.monotonic() + self._spec.readiness.load_timeout_s
+        proof = await until_proven(asker, deadline_s)
+        if isinstance(proof, NotReady):
+            return proof
+        await self._ready(server, run_id, proof, woken=True)
+        return None
 
     async def _counters(self) -> EngineMetrics | None:
         if self._meter is not None:
@@ -143,14 +197,17 @@ class ServerRun:
         if self._meter is not None and self._meter.feed(line):
             self._store.mark(log_counters=self._meter.metrics().to_counters())
 
-    async def _ready(self, server: RunningServer, run_id: str, proof: ProbeResult) -> None:
+    async def _ready(
+        self, server: RunningServer, run_id: str, proof: ProbeResult, *, woken: bool = False
+    ) -> None:
         self._output.loading = False
         self._serving_since_s = self._clock.monotonic()
         ready_at_s = self._clock.now()
         self._tracker.begin(Phase.SERVE, ready_at_s)
-        save_timings(
-            self._context.layout.timings(self._context.profile_id), self._tracker.durations_s()
-        )
+        if not woken:  # waking says nothing about how long a start takes
+            save_timings(
+                self._context.layout.timings(self._context.profile_id), self._tracker.durations_s()
+            )
         self._store.enter(
             ServerState.READY,
             ready_at_s=ready_at_s,
@@ -192,7 +249,8 @@ class ServerRun:
             problem = _moved_away(self._spec)
         if problem is None and (self._exit is None or self._context.intent.stop_wanted):
             self._stopping()
-            return RunEnd(grace_s=await self._context.sweeper.stop(server, self._spec, run_id))
+            grace_s = await self._context.sweeper.stop(server, self._spec, run_id)
+            return RunEnd(grace_s=grace_s, again=self._again)
         if self._exit is not None and self._exit.machine_gone:
             return self._left_alone(self._exit, served_s)
         if self._exit is not None:
@@ -293,6 +351,9 @@ def _machine_gone() -> Failure:
         ),
         confidence="high",
     )
+
+
+_CANNOT_SLEEP = message("This server can free the cards only by being stopped.")
 
 
 def _moved_away(spec: LaunchSpec) -> NotReady:

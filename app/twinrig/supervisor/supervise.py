@@ -25,9 +25,15 @@ EXIT_COULD_NOT = 3
 EXIT_BUG = 70
 
 _KEEPING = frozenset(
-    {ServerState.STARTING, ServerState.LOADING, ServerState.READY, ServerState.DEGRADED}
+    {
+        ServerState.STARTING,
+        ServerState.LOADING,
+        ServerState.READY,
+        ServerState.DEGRADED,
+        ServerState.SLEEPING,
+    }
 )
-"""States in which another wish to run is met already."""
+"""States in which another wish to run is met already, or is being met."""
 
 
 async def supervise(profile_id: str, parts: SupervisorParts) -> int:
@@ -65,10 +71,14 @@ async def _supervise_locked(context: Context) -> int:
         previous = load_previous(
             context.layout.state(context.profile_id), context.parts.clock.now()
         )
+        boot_at_s = context.parts.boot_at_s()
+        request_id = context.intent.carry()
         context.store.write_first(
             state=ServerState.STOPPING if context.intent.stop_wanted else ServerState.STARTING,
             run_id=previous.run_id,
-            request_id=context.intent.carry(),
+            request_id=request_id,
+            boot_at_s=boot_at_s,
+            back_after_reboot=previous.back_after_reboot(request_id, boot_at_s),
         )
     except OSError as error:
         context.log.say(f"the state cannot be kept: {error}")

@@ -22,10 +22,10 @@ ALLOWED = {
     "starting": "loading ready backoff stopping failed",
     "loading": "ready backoff stopping failed",
     "ready": "degraded sleeping backoff stopping failed",
-    "degraded": "ready backoff stopping failed",
+    "degraded": "ready sleeping backoff stopping failed",
     "backoff": "starting stopped failed",
-    "sleeping": "ready backoff stopping failed",
-    "stopping": "stopped failed",
+    "sleeping": "loading backoff stopping failed",
+    "stopping": "stopped starting failed",
     "failed": "starting stopped",
 }
 

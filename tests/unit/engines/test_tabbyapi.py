@@ -185,6 +185,9 @@ def test_keys_of_the_checkout_are_respected(tabby: TabbyApiEngine) -> None:
     assert "disable_auth" not in config(spec)["network"]
     assert spec.bearer_token == "theirs-1234" and len(spec.files) == 1
     assert set(spec.masked_values) == {"theirs-1234", "boss-1234"}
+    assert spec.sleep is not None and spec.sleep.token == "boss-1234"
+    assert (spec.sleep.sleep_path, spec.sleep.wake_path) == ("/v1/model/unload", "")
+    assert "boss-1234" not in repr(spec)
     off = render(
         tabby, files={"api_tokens.yml": tokens, "config.yml": "network: {disable_auth: true}\n"}
     )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from twinrig import assets
 from twinrig.domain.errors import ProfileError
 from twinrig.domain.install import EngineInstall
+from twinrig.domain.launch import SleepWay
 from twinrig.domain.options import OptionKind
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Network, Profile
 from twinrig.engines.base import RenderContext
@@ -93,6 +94,16 @@ def test_environment_is_exact(
         "VLLM_DISABLE_LOG_LOGO": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
+
+
+def test_it_sleeps_only_when_it_was_started_for_it(
+    engine: VllmEngine, make_profile: Make, make_context: MakeContext
+) -> None:
+    (plain,) = engine.render(make_profile(), make_context())
+    assert plain.sleep is None and "VLLM_SERVER_DEV_MODE" not in plain.env
+    (spec,) = engine.render(make_profile(settings={"enable_sleep_mode": True}), make_context())
+    assert spec.sleep == SleepWay("/sleep?level=1", "/wake_up")
+    assert spec.env["VLLM_SERVER_DEV_MODE"] == "1"
 
 
 def test_the_key_is_secret_everywhere(

@@ -380,3 +380,43 @@ async def test_records_are_read_again_only_when_changed(rig: Rig) -> None:
     second = await rig.controller.active_record()
     assert second is not None
     assert second.state is S.READY
+
+
+# -- freeing the cards -------------------------------------------------------------------------
+
+
+async def test_a_server_that_can_sleep_is_asked_to(rig: Rig) -> None:
+    await rig.controller.start("one", "panel")
+    rig.supervisors[0].say(S.READY, can_sleep=True)
+    assert await rig.controller.free("one", "panel") is S.SLEEPING
+    assert rig.wish().desired is Desired.SLEEPING
+    rig.supervisors[0].say(S.SLEEPING, can_sleep=True)
+    await rig.controller.start("one", "panel")
+    assert rig.wish().desired is Desired.RUNNING and rig.manager.started == ["one"]
+
+
+async def test_one_that_cannot_is_stopped(rig: Rig) -> None:
+    await rig.controller.start("one", "panel")
+    rig.supervisors[0].say(S.READY)
+    assert await rig.controller.free("one", "panel") is S.STOPPED
+    assert rig.wish().desired is Desired.STOPPED
+
+
+async def test_load_again_wakes_before_the_wish_to_sleep_was_seen(rig: Rig) -> None:
+    await rig.controller.start("one", "panel")
+    rig.supervisors[0].say(S.READY, can_sleep=True)
+    await rig.controller.free("one", "panel")
+    await rig.panel().start("one", "cli")
+    assert rig.wish().desired is Desired.RUNNING
+
+
+@pytest.mark.parametrize("state", [S.STARTING, S.LOADING, S.BACKOFF, S.STOPPING, S.FAILED])
+async def test_nothing_is_freed_while_nothing_is_loaded(rig: Rig, state: ServerState) -> None:
+    await rig.controller.start("one", "panel")
+    rig.supervisors[0].say(state, can_sleep=True)
+    before = rig.wish()
+    with pytest.raises(UsageError, match="holds no card"):
+        await rig.controller.free("one", "panel")
+    assert rig.wish() == before
+    with pytest.raises(UsageError):
+        await rig.controller.free("two", "panel")

@@ -14,6 +14,7 @@ from twinrig import __version__
 from twinrig.hosts.demo.batch import Batch, Sequence
 from twinrig.hosts.demo.config import DemoConfig
 from twinrig.hosts.demo.httpd import HttpFault, Reply, Request, fault
+from twinrig.hosts.demo.naps import Naps
 from twinrig.hosts.demo.words import count_tokens, reply_tokens
 
 CLIENT_CHECK_S = 0.2
@@ -46,9 +47,15 @@ class _Job:
 
 
 class Endpoints:
-    """Answers requests out of one Batch. ``key`` "" means that no key is asked for."""
+    """Answers requests out of one Batch. ``key`` "" means that no key is asked for.
 
-    def __init__(self, config: DemoConfig, batch: Batch, key: str = "") -> None:
+    With ``naps`` it can be put to sleep; no key guards that, as with vLLM.
+    """
+
+    def __init__(
+        self, config: DemoConfig, batch: Batch, key: str = "", naps: Naps | None = None
+    ) -> None:
+        self._naps = naps
         self._config = config
         self._batch = batch
         self._key = key
@@ -65,6 +72,12 @@ class Endpoints:
             ("POST", "/v1/chat/completions"): self._complete,
             ("POST", "/v1/completions"): self._complete,
         }
+        if self._naps is not None:
+            handlers |= {
+                ("POST", "/sleep"): self._sleep,
+                ("POST", "/wake_up"): self._wake,
+                ("GET", "/is_sleeping"): self._is_sleeping,
+            }
         handler = handlers.get((request.method, request.path))
         if handler is None:
             known = any(path == request.path for _, path in handlers)
@@ -80,6 +93,20 @@ class Endpoints:
 
     async def _health(self, _request: Request, reply: Reply) -> None:
         await reply.send(200, b"", "text/plain")
+
+    async def _sleep(self, _request: Request, reply: Reply) -> None:
+        assert self._naps is not None
+        await self._naps.sleep()
+        await reply.send(200, b"", "text/plain")
+
+    async def _wake(self, _request: Request, reply: Reply) -> None:
+        assert self._naps is not None
+        await self._naps.wake()
+        await reply.send(200, b"", "text/plain")
+
+    async def _is_sleeping(self, _request: Request, reply: Reply) -> None:
+        asleep = self._naps is not None and self._naps.asleep
+        await reply.send_json(200, {"is_sleeping": asleep})
 
     async def _version(self, _request: Request, reply: Reply) -> None:
         await reply.send_json(200, {"version": __version__})

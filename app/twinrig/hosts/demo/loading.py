@@ -50,6 +50,10 @@ class Rig:
         first, second = IDLE_USED_BYTES
         self.used_bytes = (first + weights[0] + rest[0], second + weights[1] + rest[1])
 
+    def occupy_all(self, memory: Memory) -> None:
+        """What a loaded engine holds."""
+        self.occupy(memory.weights_bytes, _sum(memory.kv_bytes, memory.runtime_bytes))
+
 
 class Loader:
     """Runs the phases in order. ``sleep`` gets seconds that are scaled already."""
@@ -132,7 +136,7 @@ class Loader:
                 f"available KV cache memory ({available_gib:.2f} GiB). Based on the available "
                 f"memory, the estimated maximum model length is {memory.kv_tokens}."
             )
-        self._rig.occupy(memory.weights_bytes, _sum(memory.kv_bytes, memory.runtime_bytes))
+        self._rig.occupy_all(memory)
         self._log.phase(
             Phase.MEMORY,
             f"GPU KV cache size: {memory.kv_tokens:,} tokens, Maximum concurrency for "

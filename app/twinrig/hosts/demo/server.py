@@ -23,6 +23,7 @@ from twinrig.hosts.demo.load import DemoLoad, remove_load, write_load
 from twinrig.hosts.demo.loading import Loader, LoadFault, Rig
 from twinrig.hosts.demo.log import DemoLog
 from twinrig.hosts.demo.models import LARGE, model_at
+from twinrig.hosts.demo.naps import Naps
 from twinrig.hosts.demo.physics import Split, split_of
 
 PUBLISH_S = 0.25
@@ -132,11 +133,12 @@ class DemoServer:
             (model_at(self._config.model_path) or LARGE).weights_bytes / LARGE.weights_bytes,
         )
         self._batch = batch
-        await self._serve(listener, batch)
+        naps = Naps(self._rig, memory, batch, self._config.card_count, self._config.load_scale)
+        await self._serve(listener, batch, naps)
         return 0
 
-    async def _serve(self, listener: socket.socket, batch: Batch) -> None:
-        endpoints = Endpoints(self._config, batch, self._key)
+    async def _serve(self, listener: socket.socket, batch: Batch, naps: Naps) -> None:
+        endpoints = Endpoints(self._config, batch, self._key, naps)
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()

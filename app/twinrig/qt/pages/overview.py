@@ -15,13 +15,14 @@ from PySide6.QtWidgets import (
 )
 
 from twinrig.domain.metrics import Snapshot
-from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, ServerState
+from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.dialogs import ask_recording
 from twinrig.qt.pages.base import Page, PageContext
 from twinrig.qt.viewmodels.figures import LastKnown, figures_view
-from twinrig.qt.viewmodels.overview import card_views, endpoint_view, state_view
+from twinrig.qt.viewmodels.overview import card_views, endpoint_view, freed_view, state_view
 from twinrig.qt.widgets.endpoint_panel import EndpointPanel
 from twinrig.qt.widgets.gpu_card import GpuCard
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
@@ -52,6 +53,7 @@ class OverviewPage(Page):
         self._last_known = LastKnown()
         self._energy: tuple[float, float | None, float] = (-ENERGY_EVERY_S, None, 0.0)
         self._button_face: tuple[str, bool] = ("", False)
+        self._free_face = ("", "")
         self._actions = ServerActions(context.workbench, context.bridge, self)
         self._actions.failed.connect(context.report)
         self._actions.busy_changed.connect(lambda _busy: self._render())
@@ -71,6 +73,7 @@ class OverviewPage(Page):
             self._ask_recording,
             tip=N_("Show what twinrig watch --record kept, in place of this machine"),
         )
+        self._free = Button(context, N_("Free the cards"), self._free_or_load)
         self.verdict = VerdictLine(context, self)
         self._no_cards = ToneLabel(theme, "muted", self)
         self._no_cards.setWordWrap(True)
@@ -119,6 +122,7 @@ class OverviewPage(Page):
         words.addWidget(self._progress)
         row.addLayout(words, 1)
         row.addWidget(self._open_recording, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self._free, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
@@ -168,8 +172,9 @@ class OverviewPage(Page):
         else:
             self._badge.show_status(state.kind, self.tr(state.word))
         _show(self._profile, f"{record.model_id or record.profile_id}" if record else "")
-        _show(self._detail, self.tr(state.detail) if state.detail else "")
-        self._detail.setVisible(state.detail is not None)
+        detail = state.detail or freed_view(record, self.context.live.freed.freed_bytes)
+        _show(self._detail, self.tr(detail) if detail else "")
+        self._detail.setVisible(detail is not None)
         self._progress.setVisible(state.progress is not None)
         self._progress.setValue(round((state.progress or 0.0) * PROGRESS_STEPS))
         self.verdict.show_verdict(self.context.live.verdict)
@@ -181,6 +186,7 @@ class OverviewPage(Page):
         self._endpoint.setVisible(not recorded)
         self._endpoint.show_endpoint(endpoint_view(None if recorded else record), record)
         self._render_button(record.state if record else ServerState.STOPPED)
+        self._render_free(None if recorded else record)
 
     def _render_figures(self, newest: Snapshot | None) -> None:
         history = self.context.live.history
@@ -211,6 +217,31 @@ class OverviewPage(Page):
             self.context.texts.bind(self._button, QWidget.setAccessibleName, label)
             self._button.setIcon(self.context.icons.icon("stop" if stops else "play"))
         self._button.setEnabled(not self._actions.busy and state is not ServerState.STOPPING)
+
+    def _render_free(self, record: ServerRecord | None) -> None:
+        asleep = record is not None and record.state is ServerState.SLEEPING
+        can = record is not None and record.state in ANSWERING_STATES
+        self._free.setVisible(asleep or can)
+        if record is None or not (asleep or can):
+            return
+        text = N_("Load again") if asleep else N_("Free the cards")
+        tip = N_("Stops the server, as it cannot sleep; the memory of the cards is free then")
+        if record.can_sleep:
+            tip = N_("The server stays, but gives the memory of the cards back until it is loaded")
+        if (text, tip) != self._free_face:
+            self._free_face = (text, tip)
+            self._free.set_text(text)
+            self.context.texts.bind(self._free, QWidget.setToolTip, "" if asleep else tip)
+        self._free.setEnabled(not self._actions.busy)
+
+    def _free_or_load(self) -> None:
+        record = self._newest.server if self._newest is not None else None
+        if record is None:
+            return
+        if record.state is ServerState.SLEEPING:
+            self._actions.start(record.profile_id)
+        else:
+            self._actions.free(record.profile_id)
 
     def _act(self) -> None:
         record = self._newest.server if self._newest is not None else None

@@ -26,7 +26,8 @@ def face(snapshot: Snapshot) -> Hashable | None:
     if record is not None:
         ready_s = snapshot.taken_at_s - (record.ready_at_s or snapshot.taken_at_s)
         silent = is_silent(record, snapshot.taken_at_s)
-        seen = (record.state, record.profile_id, record.run_id, record.model_id, record.base_url)
+        who = (record.state, record.profile_id, record.run_id, record.model_id, record.base_url)
+        seen = (*who, record.sleep_fault is not None)
         # A silent supervisor is told with its age in seconds.
         about_server = (*seen, int(ready_s // 60), snapshot.taken_at_s if silent else 0)
     cards = tuple(_sample(sample) for sample in snapshot.samples)

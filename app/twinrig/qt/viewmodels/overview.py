@@ -96,6 +96,15 @@ def state_view(record: ServerRecord | None, now_s: float) -> StateView:
     return StateView(word, kind, _detail(record, now_s))
 
 
+def freed_view(record: ServerRecord | None, freed_bytes: int | None) -> Message | None:
+    """What freeing the cards has brought, or why the server did not do it."""
+    if record is not None and record.sleep_fault is not None:
+        return record.sleep_fault
+    if freed_bytes is None:
+        return None
+    return message("Given back: {size} GiB of video memory.", size=gib(freed_bytes))
+
+
 def load_progress(record: ServerRecord, now_s: float) -> float | None:
     """Share of the expected loading time that has passed; None when nothing is expected."""
     if not record.phases:
@@ -145,8 +154,15 @@ def _detail(record: ServerRecord, now_s: float) -> Message | None:
         return record.degraded_reason
     if record.state is ServerState.BACKOFF and record.next_restart_at_s is not None:
         return message("Restarts in {time}", time=duration(record.next_restart_at_s - now_s))
+    if record.sleep_fault is not None:
+        return None  # said in its place
     if record.state is ServerState.READY and record.ready_at_s is not None:
-        return message("Ready for {time}", time=_calm(now_s - record.ready_at_s))
+        span = _calm(now_s - record.ready_at_s)
+        if record.back_after_reboot:
+            return message(
+                "Back by itself after the computer's restart. Ready for {time}", time=span
+            )
+        return message("Ready for {time}", time=span)
     return None
 
 
