@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ LATE_COUNT_S = 5.0
 
 FATAL = frozenset({"reply-key-refused", "reply-model-unknown", "reply-unreachable"})
 """Faults that no further request can escape."""
+
+SETTLING_SHARE = 0.1
+"""Of the pieces of a reply, at its start: a busy server hands the first ones out together."""
 
 CountersNow = Callable[[], Awaitable[EngineMetrics | None]]
 
@@ -80,15 +84,21 @@ class RoundRunner:
         self._counters = counters
         self._sampled = dict(sampled) or dict(SAMPLED_VALUES)
 
-    async def warm_up(self, reply_tokens: int) -> None:
+    async def warm_up(self, reply_tokens: int) -> float | None:
         """The first two requests after a start, which count for nothing: communicators and
-        kernels are set up then. Raises ReplyError: a server that cannot do this cannot go on."""
+        kernels are set up then. Tokens per second of the second one, roughly.
+
+        Raises ReplyError: a server that cannot do this cannot go on.
+        """
+        tps: float | None = None
         for length in (Prompt.SHORT, Prompt.LONG):
             prompt = self._new_prompt(length, reply_tokens)
             done = await self._stream(prompt, Sampling.SAMPLED, reply_tokens)
             if done.error is not None:
                 raise done.error
             self._prompts.learn(len(prompt), done.prompt_tokens)
+            tps = done.stream_tps
+        return tps
 
     async def run(self, load: Load, reply_tokens: int) -> RoundOutcome:
         """One go. Raises ReplyError for what no further request can escape."""
@@ -127,6 +137,7 @@ class RoundRunner:
         options = {**values, "max_tokens": reply_tokens, "ignore_eos": True}
         body = chat_body(self._endpoint.model_id, (ChatMessage("user", prompt),), options)
         timer = ReplyTimer(self._clock.monotonic())
+        arrivals = array("d")
         texts: list[str] = []
         error: ReplyError | None = None
         pieces = stream_reply(self._http, self._endpoint, body)
@@ -134,7 +145,9 @@ class RoundRunner:
             async with aclosing(cast(AsyncGenerator[Piece, None], pieces)) as stream:
                 async for piece in stream:
                     timer.note(piece, self._clock.monotonic())
-                    texts.append(piece.text or piece.thought)
+                    if piece.text or piece.thought:
+                        arrivals.append(timer.last_s)
+                        texts.append(piece.text or piece.thought)
         except ReplyError as fault:
             error = fault
         told = timer.figures()
@@ -143,10 +156,23 @@ class RoundRunner:
             timer.last_s,
             told.prompt_tokens or 0,
             told.generation_tokens,
-            told.generation_tps,
+            steady_tps(arrivals, told.generation_tokens),
             find_loop("".join(texts)) is not None,
             error,
         )
+
+
+def steady_tps(arrivals: Sequence[float], tokens: int) -> float | None:
+    """Tokens per second of one stream from the times at which its pieces came.
+
+    Counted from where the stream has settled; pieces are taken to hold equally many tokens, which
+    is one, or with speculative decoding what was accepted on average.
+    """
+    start = int(len(arrivals) * SETTLING_SHARE)
+    steps = len(arrivals) - 1 - start
+    if steps < 1 or arrivals[-1] <= arrivals[start]:
+        return None
+    return tokens * (steps / len(arrivals)) / (arrivals[-1] - arrivals[start])
 
 
 def _round(
@@ -164,7 +190,7 @@ def _round(
     counted = _grown(before, after, "generation_tokens")
     whole = len(good) == len(streams)
     return Round(
-        generation_tps=sum(s.tokens - 1 for s in good) / span_s if span_s > 0 and whole else None,
+        generation_tps=_together_tps(good, span_s) if whole else None,
         stream_tps=_median([s.stream_tps for s in good if s.stream_tps is not None]),
         first_token_s=_median([first - started_s for first in firsts]),
         prompt_tps=_prompt_tps(load, good, started_s),
@@ -180,6 +206,13 @@ def _round(
         draft_acceptance=_quotient(before, after, "accepted_tokens", "draft_tokens"),
         disturbed=whole and counted is not None and _foreign(counted, tokens),
     )
+
+
+def _together_tps(streams: Sequence[_Stream], span_s: float) -> float | None:
+    """All streams together, from the first token of all to the last; one alone is what it is."""
+    if len(streams) == 1:
+        return streams[0].stream_tps
+    return sum(s.tokens - 1 for s in streams) / span_s if span_s > 0 else None
 
 
 def _foreign(counted: float, ours: int) -> bool:

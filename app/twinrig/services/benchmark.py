@@ -35,17 +35,22 @@ from twinrig.services.sampler_defaults import read_samplers, request_options
 from twinrig.services.workbench import Workbench
 
 MAX_STREAMS = 64
+WARM_UP_TOKENS = 64
+LEAST_TOKENS, MOST_TOKENS = 128, 512
+STREAM_S = 3.0
+"""A single stream is measured for about so long: shorter ones measure the start, not the speed."""
 
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
     """What to measure. Each profile is visited ``visits`` times, in turns with the others; at
-    each visit every load is run ``rounds`` times, with replies of ``reply_tokens``."""
+    each visit every load is run ``rounds`` times, with replies of ``reply_tokens``; 0 = as long as
+    the first profile's speed asks for, the same for all."""
 
     loads: tuple[Load, ...]
     rounds: int = 5
     visits: int = 1
-    reply_tokens: int = 128
+    reply_tokens: int = 0
 
 
 def plan_for(users: int, *, profiles: int = 1, thorough: bool = False) -> BenchmarkPlan:
@@ -153,6 +158,7 @@ class _Work:
         self._on_progress = on_progress
         self._group = uuid.uuid4().hex[:12]
         self._done = 0
+        self._reply_tokens = plan.reply_tokens
 
     async def go(self) -> None:
         """All visits, in turns."""
@@ -180,7 +186,9 @@ class _Work:
         self._tell(message("Warming up; the first two requests count for nothing"), one)
         async with LoadWatch().running(self._bench.monitor()) as watch:
             try:
-                await runner.warm_up(plan.reply_tokens)
+                tps = await runner.warm_up(self._reply_tokens or WARM_UP_TOKENS)
+                if not self._reply_tokens:
+                    self._reply_tokens = reply_length(tps, serving.endpoint.context_tokens)
                 for load in plan.loads:
                     await self._load(one, load, runner, watch)
             except ReplyError as error:
@@ -204,7 +212,7 @@ class _Work:
             )
             self._tell(text, one, load)
             begun_s = self._bench.clock.now()
-            outcome = await runner.run(load, self._plan.reply_tokens)
+            outcome = await runner.run(load, self._reply_tokens)
             cards, usage = watch.use(begun_s, self._bench.clock.now())
             rounds.append(replace(outcome.round, cards=cards, kv_cache_usage=usage))
             if outcome.error is not None:
@@ -260,3 +268,9 @@ class _Work:
             state_bytes_per_slot=await state_bytes(self._bench, profile),
             card_names=names,
         )
+
+
+def reply_length(tps: float | None, context_tokens: int | None) -> int:
+    """Tokens of each reply for a stream of this speed; a quarter of the context at most."""
+    wanted = min(max(LEAST_TOKENS, round((tps or 0.0) * STREAM_S)), MOST_TOKENS)
+    return wanted if context_tokens is None else max(8, min(wanted, context_tokens // 4))

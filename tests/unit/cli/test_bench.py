@@ -45,7 +45,7 @@ def as_json(run: Run, *argv: str, code: int = 0) -> Any:
 def test_a_comparison_names_the_better_and_keeps_the_results(rig: BenchRig, run: Run) -> None:
     rig.add("quick", 1200.0)
     rig.add("slow", 400.0, share=0.5)
-    code, text = run("bench", "--compare", "slow", "quick", "--users", "2", "--rounds", "1")
+    code, text = run("bench", "--compare", "slow", "quick", "--users", "1", "--rounds", "1")
     assert code == 0, text
     assert "quick, if you use the server alone: it is the fastest." in text
     assert "one stream, short prompt, sampled" in text

@@ -13,7 +13,8 @@ from fixtures.bench_rig import BenchRig
 from fixtures.reply_server import fault, reply_server
 from twinrig.domain.benchmark import Load, Prompt, Sampling
 from twinrig.domain.errors import ConflictError, UsageError
-from twinrig.services.benchmark import Benchmark, BenchmarkPlan, Progress, plan_for
+from twinrig.services.bench_rounds import steady_tps
+from twinrig.services.benchmark import Benchmark, BenchmarkPlan, Progress, plan_for, reply_length
 from twinrig.services.completions import ReplyError
 from twinrig.services.recommendation import Use, recommend
 
@@ -213,6 +214,28 @@ async def test_progress_only_grows_and_ends_at_one(rig: BenchRig) -> None:
     )
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("tps", "context", "tokens"),
+    [
+        (25.0, 32768, 128),
+        (60.0, 32768, 180),
+        (900.0, None, 512),
+        (900.0, 1024, 256),
+        (None, 64, 16),
+    ],
+)
+def test_replies_are_long_enough_to_measure_a_speed(tps, context, tokens: int) -> None:
+    assert reply_length(tps, context) == tokens
+
+
+def test_pieces_handed_out_together_at_the_start_do_not_make_a_stream_faster() -> None:
+    late = [0.5] * 10 + [0.05 * n for n in range(11, 101)]
+    assert steady_tps(late, 100) == pytest.approx(20.0, rel=0.02)
+    doubled = [0.1 * n for n in range(51)]
+    assert steady_tps(doubled, 102) == pytest.approx(20.0)
+    assert steady_tps([1.0], 1) is None and steady_tps([], 0) is None
 
 
 @pytest.mark.parametrize(
