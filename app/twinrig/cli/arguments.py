@@ -9,6 +9,7 @@ from typing import NoReturn
 from twinrig import __version__
 from twinrig.cli.bench_arguments import add_bench, add_chat
 from twinrig.cli.estimate_arguments import add_estimate
+from twinrig.cli.setup_arguments import add_models, add_setup
 from twinrig.messages import LANGUAGES, N_, Translator
 from twinrig.services.recipes import NAMES as RECIPES
 
@@ -178,60 +179,20 @@ def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _yes(parser, tr)
 
 
-def _models(parser: argparse.ArgumentParser, tr: Translator) -> None:
-    text = tr.text
-    actions = parser.add_subparsers(dest="action", metavar=text(N_("ACTION")))
-
-    def action(name: str, help_text: str) -> argparse.ArgumentParser:
-        child = actions.add_parser(name, help=text(help_text), description=text(help_text))
-        _add_common(child, text, top=False)
-        return child
-
-    action("list", N_("list model folders, with what is wrong and whether they fit"))
-    search = action("search", N_("look for models on the hub, most used first"))
-    search.add_argument("text", nargs="?", metavar="TEXT", help=text(N_("words of the name")))
-    search.add_argument("--engine", metavar="ID", help=text(N_("only what this engine can load")))
-    search.add_argument("--fits", action="store_true", help=text(N_("only what fits the cards")))
-    search.add_argument("--limit", type=int, default=12, metavar="N", help=text(N_("so many")))
-    load = action("download", N_("download a model, go on with a download that was cut off"))
-    load.add_argument("name", metavar="NAME", help=text(N_("OWNER/NAME, or OWNER/NAME@BRANCH")))
-    load.add_argument("--folder", metavar="FOLDER", help=text(N_("folder of models")))
-    _yes(load, tr)
-    token = action("token", N_("store the token for models whose terms you have accepted"))
-    token.add_argument("--clear", action="store_true", help=text(N_("forget it")))
-    token.add_argument(
-        "--in-file",
-        action="store_true",
-        help=text(N_("without a keyring, keep it in a file that only you can read")),
-    )
-
-
-def _setup(parser: argparse.ArgumentParser, tr: Translator) -> None:
-    text = tr.text
-    parser.add_argument("engine", metavar="ENGINE", help=text(N_("server program, such as vllm")))
-    parser.add_argument(
-        "--version", metavar="V", help=text(N_("another version than the one that was tried"))
-    )
-    parser.add_argument(
-        "--cuda",
-        type=int,
-        choices=(12, 13),
-        help=text(N_("wheels for this CUDA; otherwise those that fit the driver")),
-    )
-    parser.add_argument(
-        "--profile",
-        metavar="ID",
-        help=text(N_("profile that shall use it, and prove it by a first reply")),
-    )
-    parser.add_argument(
-        "--discard", action="store_true", help=text(N_("drop what a cut set-up has left"))
-    )
-    _yes(parser, tr)
-
-
 def _start(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _profile(parser, tr)
     _no_wait(parser, tr)
+    _ready_timeout(parser, tr)
+
+
+def _switch(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    parser.add_argument("profile", metavar="ID", help=tr.text(N_("profile to start")))
+    _ready_timeout(parser, tr)
+    _yes(parser, tr)
+
+
+def _restart(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    _profile(parser, tr)
     _ready_timeout(parser, tr)
 
 
@@ -355,11 +316,12 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
         return child
 
     action("list", N_("list profiles, and files that cannot be used"))
-    for name, help_text in (
-        ("show", N_("print one profile")),
-        ("restore", N_("swap a profile with its previous version")),
-    ):
-        action(name, help_text).add_argument("profile", metavar="ID")
+    action("show", N_("print one profile")).add_argument("profile", metavar="ID")
+    restore = action("restore", N_("swap a profile with its previous version"))
+    restore.add_argument("profile", metavar="ID")
+    restore.add_argument(
+        "--worked", action="store_true", help=text(N_("the settings of the last successful start"))
+    )
     new = action("new", N_("make a profile from what this machine has"))
     new.add_argument("name", metavar="NAME")
     new.add_argument(
@@ -450,16 +412,22 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _models(parser: argparse.ArgumentParser, tr: Translator) -> None:
+    add_models(parser, tr, _add_common)
+
+
 _VERBS: tuple[tuple[str, str, Adder], ...] = (
     ("up", N_("do everything: check, plan, start, watch"), _up),
     ("doctor", N_("check this machine; nothing is changed"), _doctor),
     ("estimate", N_("compute what fits on the cards, before a download"), add_estimate),
     ("fix", N_("show a fix, ask, apply it, prove it"), _fix),
     ("undo", N_("list the changes made by fixes, or take one back"), _undo),
-    ("setup", N_("set up or update an engine in an environment of its own"), _setup),
+    ("setup", N_("set up or update an engine in an environment of its own"), add_setup),
     ("models", N_("list models, look for more, download them"), _models),
     ("profiles", N_("list, show, make and change profiles"), _profiles),
     ("start", N_("start a server and follow it until it is ready"), _start),
+    ("switch", N_("stop the server that runs and start another profile's"), _switch),
+    ("restart", N_("restart the server; changed settings that fail give way"), _restart),
     ("stop", N_("stop the server and wait until nothing is left"), _stop),
     ("free", N_("give the memory of the cards back: sleep where the server can, else stop"), _free),
     ("load", N_("load the model again after free"), _load),

@@ -147,9 +147,14 @@ async def _delete(session: Session, bench: Workbench) -> int:
 
 
 async def _restore(session: Session, bench: Workbench) -> int:
-    profile = bench.profiles.restore_previous(session.args.profile)
+    if session.args.worked:
+        profile = bench.last_good().restore(session.args.profile)
+        text = message("The settings of {id} that worked are back.", id=profile.id)
+    else:
+        profile = bench.profiles.restore_previous(session.args.profile)
+        text = message("Restored the previous version of {id}.", id=profile.id)
     session.terminal.data(profile)
-    session.terminal.say(message("Restored the previous version of {id}.", id=profile.id), "good")
+    session.terminal.say(text, "good")
     return FINE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinrig.cli.format import duration
+from twinrig.cli.going_back import offer_last_good
 from twinrig.cli.phases import PhaseFollower, phase_line
 from twinrig.cli.session import (
     FINDINGS,
@@ -38,6 +39,8 @@ async def start(session: Session) -> int:
             return FINE
         record = await follow_start(terminal, bench, profile.id, args.timeout)
         terminal.data(record)
+        if record.state is ServerState.FAILED:
+            await offer_last_good(terminal, bench, profile.id)
         return FINE if record.state is ServerState.READY else FINDINGS
 
 

@@ -24,6 +24,7 @@ from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths, find_paths
 from twinrig.messages import message
 from twinrig.services.installs import EngineFinder
+from twinrig.services.last_good import LastGood
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.rendering import render_profile
 from twinrig.services.run_context import ExitExplainer
@@ -68,7 +69,11 @@ def supervisor_parts(
         host=rig.onlooker,
     )
 
+    good = LastGood(layout, profiles)
+    prepared: list[Profile] = []
+
     async def prepare(profile: Profile) -> LaunchSpec:
+        prepared[:] = [profile]
         await explain.before_launch()
         return await preparer.prepare(profile)
 
@@ -84,6 +89,7 @@ def supervisor_parts(
         explain=explain,
         look=explain.look,
         is_permanent=is_permanent,
+        proven=lambda: good.remember(prepared[0]),
         boot_at_s=boot_at_s,
     )
 

@@ -329,6 +329,10 @@ class StateLayout:
         """What the supervisor itself did, a line each."""
         return self.folder(profile_id) / "supervisor.log"
 
+    def last_good(self, profile_id: str) -> Path:
+        """Profile of the last start that was proven by a reply."""
+        return self.folder(profile_id) / "last-good.yaml"
+
     def timings(self, profile_id: str) -> Path:
         """Phase durations of the last successful start."""
         return self.folder(profile_id) / "timings.json"

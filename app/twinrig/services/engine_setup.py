@@ -24,11 +24,10 @@ from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
 from twinrig.services.setup_script import ROOT, PythonFound, SetupLook, SetupScript
 from twinrig.services.setup_wheels import wrong_wheel
-from twinrig.services.setup_words import SetupProgress, SetupStep, is_connection, step_fault
+from twinrig.services.setup_words import SetupProgress, SetupStep, may_help, step_fault
 
 LOCK_NAME = "engine-setup"
 FETCH_TRIES = 3
-_CONTEXT_BYTES = 1024**3
 _PROVE_S = 600.0
 
 Tell = Callable[[SetupProgress], object]
@@ -297,7 +296,7 @@ async def _retried(script: SetupScript, at: SetupStep, tell: Tell, step: str, *a
         code, output = await script.follow(at, step, *args, tell=tell)
         if code == 0:
             return
-        if not left or not is_connection(output):
+        if not left or not may_help(output):
             raise step_fault(at, code, output)
 
 
@@ -337,7 +336,7 @@ def _check_version(version: str) -> None:
 
 def _check_disk(plan: SetupPlan) -> None:
     wanted = plan.needs_bytes - plan.kept_bytes
-    if plan.free_bytes < max(wanted, _CONTEXT_BYTES):
+    if plan.free_bytes < max(wanted, plan.needs_bytes // 4):
         raise UsageError(
             message(
                 "Setting up {engine} needs about {needed} GiB; {free} GiB are free in {folder}.",

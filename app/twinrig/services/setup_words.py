@@ -70,7 +70,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], Message, Message], ...] = (
     (
         re.compile(
             r"No matching distribution found|Could not find a version|HTTP Error 40[34]|"
-            r"404 Client Error"
+            r"404 Client Error|ResolutionImpossible"
         ),
         message("There is no such version for this Python and this driver."),
         message("Choose another version with --version, or update the driver."),
@@ -92,9 +92,10 @@ def progress_of(step: SetupStep, line: str) -> SetupProgress:
     return SetupProgress(step, "", min(1.0, int(found[1]) / total) if total else None)
 
 
-def is_connection(output: str) -> bool:
-    """Whether trying again may help."""
-    return bool(re.search(_CONNECTION, output)) and "No space left" not in output
+def may_help(output: str) -> bool:
+    """Whether trying again may help. An older pip takes a cut connection for a wrong package."""
+    lost = re.search(f"{_CONNECTION}|DO NOT MATCH THE HASHES", output)
+    return lost is not None and "No space left" not in output
 
 
 def step_fault(step: SetupStep, code: int | None, output: str) -> TwinrigError:

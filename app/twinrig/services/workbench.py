@@ -22,11 +22,13 @@ from twinrig.services.history_store import HistoryStore
 from twinrig.services.hub import Hub
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
+from twinrig.services.last_good import LastGood
 from twinrig.services.models import ModelLibrary
 from twinrig.services.monitor import Monitor
 from twinrig.services.nccl_candidates import CandidateTable
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
+from twinrig.services.switching import Switching
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,14 @@ class Workbench:
     def benchmark_store(self) -> BenchmarkStore:
         """Results of benchmarks on this target."""
         return BenchmarkStore(self.layout.root / "benchmarks.json")
+
+    def last_good(self) -> LastGood:
+        """Settings of each profile's last start that was proven."""
+        return LastGood(self.layout, self.profiles)
+
+    def switching(self) -> Switching:
+        """From one profile's server to another's, and restarts that may go back."""
+        return Switching(self.controller, self.profiles, self.last_good(), self.target)
 
     def monitor(self, interval_s: float = 1.0) -> Monitor:
         """A new monitor with a sampler of its own; read it by one consumer."""

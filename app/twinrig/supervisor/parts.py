@@ -63,5 +63,6 @@ class SupervisorParts:
     look: Callable[[float], Awaitable[None]] = no_look
     boot_at_s: Callable[[], float | None] = lambda: None
     machine: MachineWatch | None = None
+    proven: Callable[[], None] = lambda: None
     make_run_id: Callable[[], str] = new_run_id
     timing: Timing = field(default_factory=Timing)

@@ -218,6 +218,10 @@ class ServerRun:
         if self._meter is not None:
             self._store.update(log_counters=self._meter.metrics().to_counters())
         self.probed(proof)
+        try:
+            self._context.parts.proven()
+        except OSError as error:
+            self._context.log.say(f"the settings that worked cannot be kept: {error}")
         await self._compare_environment(server.pid)
         await self._note_shared_memory(server, run_id)
 
