@@ -17,6 +17,7 @@ from twinrig.checks.judging import (
 )
 from twinrig.checks.model_facts import ModelAnswer, parse_model
 from twinrig.domain.checks import Check, CheckResult, Evidence, Facts, Finding, Severity
+from twinrig.domain.wsl import linux_path
 from twinrig.messages import N_, Message, message
 
 ID = "model-folder"
@@ -32,6 +33,8 @@ def judge(facts: Facts) -> CheckResult:
     output = facts.probe("model")
     if not path:
         return _absent(path, message("The profile names no model."), ModelAnswer("no"))
+    if linux := linux_path(path):
+        return _windows_path(path, linux)
     if (fault := probe_fault(ID, output)) is not None:
         return fault
     answer = parse_model(output)
@@ -52,6 +55,16 @@ def judge(facts: Facts) -> CheckResult:
             ),
             evidence,
         )
+    )
+
+
+def _windows_path(path: str, linux: str) -> CheckResult:
+    """As Explorer shows it; the server would look for a file of that very name."""
+    return failed(
+        ID,
+        message("{path} is a path of Windows; the server runs in Linux.", path=path),
+        Finding("model-path-missing", (("path", path), ("near", linux)), fixes=("cfg-model-path",)),
+        next_step=message("Write its Linux path into the profile: {linux}", linux=linux),
     )
 
 

@@ -17,6 +17,23 @@ TARGET = "wsl"
 _SEPARATOR = ":"
 
 _OTHER_PROGRAMS = re.compile(r"(docker-desktop|rancher-desktop|podman-)", re.IGNORECASE)
+_SHARE = re.compile(r"[\\/]{2}wsl(?:\.localhost|\$)[\\/][^\\/]+(.*)", re.IGNORECASE | re.DOTALL)
+_DRIVE = re.compile(r"([A-Za-z]):[\\/](.*)", re.DOTALL)
+
+
+def linux_path(path: str) -> str:
+    """How Linux names a file that Windows shows as ``path``; "" when it is no path of Windows.
+
+    ``\\\\wsl.localhost\\NAME`` is the distribution's own root, a drive lies below ``/mnt``.
+    """
+    share = _SHARE.fullmatch(path)
+    if share is not None:
+        return share[1].replace("\\", "/").rstrip("/") or "/"
+    drive = _DRIVE.fullmatch(path)
+    if drive is not None:
+        below = drive[2].replace("\\", "/").strip("/")
+        return f"/mnt/{drive[1].lower()}/{below}".rstrip("/")
+    return ""
 
 
 def target_with(distro: str) -> str:

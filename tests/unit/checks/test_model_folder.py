@@ -47,6 +47,24 @@ def test_missing_folder_offers_the_near_match() -> None:
     assert "Qwen3-32B-AWQ-v2" in str(result.next_step)
 
 
+@pytest.mark.parametrize(
+    ("path", "linux"),
+    [
+        (r"\\wsl.localhost\Ubuntu\home\u\models\Qwen", "/home/u/models/Qwen"),
+        (r"\\wsl$\Ubuntu-24.04\home\u", "/home/u"),
+        (r"D:\models\Qwen", "/mnt/d/models/Qwen"),
+    ],
+)
+def test_a_path_of_windows_leads_to_the_one_of_linux(path: str, linux: str) -> None:
+    result = judge("exists=no\n", path)
+
+    assert result.status is Status.FAIL
+    assert result.finding is not None
+    assert (result.finding.id, result.finding.param("near")) == ("model-path-missing", linux)
+    assert result.finding.fixes == ("cfg-model-path",)
+    assert linux in str(result.next_step)
+
+
 def test_nothing_alike_means_no_suggestion() -> None:
     assert near_match("/m/qwen", ("/m/llama", "/m/mistral")) == ""
     assert near_match("/m/Qwen3-8B/", ("/m/qwen3-8b",)) == "/m/qwen3-8b"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from twinrig.domain.errors import HostError, UsageError
-from twinrig.domain.wsl import DistroState, WslDistro, choose_distro
+from twinrig.domain.wsl import (
+    DistroState,
+    WslDistro,
+    choose_distro,
+    distro_of,
+    is_wsl,
+    linux_path,
+    target_with,
+)
 
 STOPPED = DistroState.STOPPED
 UBUNTU = WslDistro("Ubuntu", STOPPED, 2, True)
@@ -64,3 +72,41 @@ def test_version_1_and_busy_are_refused_with_the_way_out() -> None:
         choose_distro([old, UBUNTU], "OLD")
     with pytest.raises(HostError, match="being installed"):
         choose_distro([WslDistro("New", DistroState.BUSY, 2, True)])
+
+
+@pytest.mark.parametrize(
+    ("path", "linux"),
+    [
+        (r"\\wsl.localhost\Ubuntu\home\me\m 1", "/home/me/m 1"),
+        (r"\\WSL$\Ubuntu\home", "/home"),
+        ("//wsl.localhost/Ubuntu/home/", "/home"),
+        (r"\\wsl.localhost\Ubuntu", "/"),
+        (r"\\wsl.localhost\Ubuntu" + "\\", "/"),
+        (r"C:\Users\me\models", "/mnt/c/Users/me/models"),
+        ("d:/x/", "/mnt/d/x"),
+        ("C:\\", "/mnt/c"),
+        ("/home/me", ""),
+        ("~/models", ""),
+        ("relative", ""),
+        (r"\\server\share\x", ""),
+        (r"\\wslx\Ubuntu", ""),
+        ("C:", ""),
+        ("CC:\\x", ""),
+        ("", ""),
+    ],
+)
+def test_paths_of_windows(path: str, linux: str) -> None:
+    assert linux_path(path) == linux
+
+
+def test_the_name_of_the_target() -> None:
+    assert target_with("") == "wsl"
+    assert target_with("Debian") == "wsl:Debian"
+    assert distro_of("wsl:Debian") == "Debian"
+    assert distro_of("wsl") == ""
+    assert [is_wsl(name) for name in ("wsl", "wsl:X", "wslx", "local")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
