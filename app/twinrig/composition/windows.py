@@ -15,6 +15,7 @@ from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.wsl.distros import WslCatalogue
 from twinrig.hosts.wsl.executable import find_wsl
 from twinrig.hosts.wsl.host import WslHost
+from twinrig.hosts.wsl.launcher import WslServerLauncher
 from twinrig.hosts.wsl.listing import LxssRecord
 from twinrig.hosts.wsl.registry import package_folder, read_records
 
@@ -34,6 +35,14 @@ def open_wsl_rig(target: str, paths: AppPaths, environ: Mapping[str, str]) -> Ri
         quiet_host=host.only_looking(),
         distro=wanted,
         distros=distros,
+    )
+
+
+def open_launcher(rig: Rig, environ: Mapping[str, str]) -> WslServerLauncher:
+    """Starts servers in the distribution of this rig."""
+    distros = open_distros(environ)
+    return WslServerLauncher(
+        lambda: distros.executable, environ, rig.host, distros, rig.distro, oem=_oem()
     )
 
 

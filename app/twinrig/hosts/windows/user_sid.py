@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
+from collections.abc import Mapping
 
 from twinrig.domain.errors import HostError
 from twinrig.messages import message
@@ -70,9 +70,9 @@ else:
         return ""
 
 
-def user_sid() -> str:
+def user_sid(environ: Mapping[str, str]) -> str:
     """Such as ``S-1-5-21-...-1001``. Raises HostError when it cannot be told."""
-    found = os.environ.get(OVERRIDE_VARIABLE, "").strip() or _own_sid()
+    found = environ.get(OVERRIDE_VARIABLE, "").strip() or _own_sid()
     if not _SID.fullmatch(found):
         raise HostError(
             message("Windows does not tell who is signed in."),

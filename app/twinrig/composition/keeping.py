@@ -1,0 +1,124 @@
+"""Who keeps servers on this machine: the owner of supervisors, and what launches for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinrig.composition.rig import Rig
+from twinrig.domain.ports import MachineWatch, ServerLauncher, ServiceManager
+from twinrig.domain.wsl import is_wsl
+from twinrig.hosts.clock import SystemClock
+from twinrig.hosts.locks import FileLock
+from twinrig.hosts.paths import HOME_VARIABLE
+from twinrig.hosts.windows.schtasks import Schtasks, find_schtasks
+from twinrig.services.controller import SUPERVISOR_OUTPUT
+
+_OUTPUT_LIMIT_BYTES = 1024 * 1024
+
+
+def service_manager(
+    target: str, root: Path, environ: Mapping[str, str], distro: str = ""
+) -> ServiceManager:
+    """A task on Windows; else systemd where this user's runs, else a detached session."""
+    named = ("--distro", distro) if distro else ()
+    words = ("-m", "twinrig", "--target", target, *named, "supervise")
+    schtasks = find_schtasks(environ)
+    if schtasks is not None:
+        return _task_manager(schtasks, words, root, environ)
+    from twinrig.hosts.local.service_managers import choose_manager
+
+    def command(profile_id: str) -> tuple[str, ...]:
+        return (sys.executable, *words, profile_id)
+
+    output = root / SUPERVISOR_OUTPUT
+    return choose_manager(target, command, FileLock(root), environ, output, SystemClock())
+
+
+def _task_manager(
+    schtasks: str, words: tuple[str, ...], root: Path, environ: Mapping[str, str]
+) -> ServiceManager:
+    from twinrig.hosts.windows.task_manager import WindowsTaskManager
+    from twinrig.hosts.windows.task_names import TaskNames
+    from twinrig.hosts.windows.user_sid import user_sid
+
+    home = environ.get(HOME_VARIABLE, "").strip()
+    place = str(Path(home).expanduser().absolute()) if home else ""
+    # A task gets the user's environment from the registry, none of this process.
+    told = ("--home", place) if place else ()
+    program = windowless(Path(sys.executable))
+
+    def command(profile_id: str) -> tuple[str, ...]:
+        return (str(program), *words, profile_id, *told)
+
+    return WindowsTaskManager(
+        Schtasks(schtasks, environ),
+        TaskNames(user_sid(environ), place),
+        command,
+        root,
+        FileLock(root),
+        SystemClock(),
+    )
+
+
+def windowless(python: Path) -> Path:
+    """The Python beside this one that opens no console, where there is one."""
+    other = python.with_name(python.name.lower().replace("python.exe", "pythonw.exe"))
+    return other if python.name.lower() == "python.exe" and other.is_file() else python
+
+
+def server_launcher(rig: Rig, root: Path, environ: Mapping[str, str]) -> ServerLauncher:
+    """What starts servers of this target."""
+    if is_wsl(rig.target):
+        from twinrig.composition.windows import open_launcher
+
+        return open_launcher(rig, environ)
+    if sys.platform == "win32":
+        from twinrig.hosts.windows.launcher import WindowsServerLauncher
+
+        return WindowsServerLauncher(environ)
+    from twinrig.hosts.local.launcher import LocalServerLauncher
+
+    return LocalServerLauncher(environ, root / "runs")
+
+
+def machine_watch(rig: Rig) -> MachineWatch | None:
+    """Tells of sleep, where that can take the Linux side away."""
+    if rig.distros is None:
+        return None
+    from twinrig.hosts.wsl.wake import WakeWatch
+
+    return WakeWatch(rig.distros, SystemClock())
+
+
+def be_a_task(root: Path, environ: Mapping[str, str]) -> object:
+    """To be called by a supervisor that a task of Windows started; keep what it returns.
+
+    What it prints goes into a file, as nobody sees it; what it starts ends with it.
+    """
+    if find_schtasks(environ) is None or (sys.stderr is not None and sys.stderr.isatty()):
+        return None
+    path = root / SUPERVISOR_OUTPUT
+    with contextlib.suppress(OSError):
+        root.mkdir(parents=True, exist_ok=True)
+        full = path.is_file() and path.stat().st_size > _OUTPUT_LIMIT_BYTES
+        file = path.open("w" if full else "a", buffering=1, encoding="utf-8", errors="replace")
+        sys.stdout = sys.stderr = file
+    if sys.platform == "win32":
+        from twinrig.hosts.windows.job import KillOnCloseJob
+
+        this_process = -1  # the pseudo handle of GetCurrentProcess
+        with contextlib.suppress(OSError):
+            job = KillOnCloseJob()
+            job.assign(this_process)
+            return job
+    return None
+
+
+def use_home(words: tuple[str, ...]) -> None:
+    """Take over the place of files that the command line of a supervisor names."""
+    if "supervise" in words and "--home" in words[:-1]:
+        os.environ[HOME_VARIABLE] = words[words.index("--home") + 1]
