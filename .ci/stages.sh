@@ -79,8 +79,10 @@ lint() {
 
 types() {
     "$python" -m mypy &&
-        (cd installer && ../"$python" -m mypy --strict --config-file ../pyproject.toml -p bootstrap) &&
-        "$python" -m mypy --strict .ci/i18n.py && "$python" -m mypy --strict .ci/requirements.py
+        (cd installer && ../"$python" -m mypy --strict --config-file ../pyproject.toml -p bootstrap -p windows) &&
+        MYPYPATH=tests/windows:tests/doubles/windows "$python" -m mypy --config-file pyproject.toml tests/windows/*.py &&
+        "$python" -m mypy --strict .ci/i18n.py && "$python" -m mypy --strict .ci/requirements.py &&
+        "$python" -m mypy --strict .ci/windows_types.py && "$python" .ci/windows_types.py
 }
 
 imports() { .venv/bin/lint-imports; }
@@ -91,10 +93,20 @@ wheel() { "$python" .ci/wheel.py; }
 # pytest's 5 (no test ran) is a failure here: a marker that selects nothing hides lost tests.
 tests() { timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q "$@"; }
 
+windows() { timeout -k 10 900 .ci/wine; }
+
 xserver() { timeout -k 10 "${stage_limit:-900}" .ci/xserver "$python" -m pytest -q "$@"; }
 
 real() {
     local environment
     environment=$(.ci/vllm-env) || return 1
     TWINRIG_REAL_VLLM=$environment timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q -s "$@"
+}
+
+# The option table, read by the command line of several released versions.
+parsers() {
+    local environment older newer
+    environment=$(.ci/vllm-env) && older=$(.ci/vllm-version 0.28.0) && newer=$(.ci/vllm-version 0.33.0) || return 1
+    TWINRIG_REAL_VLLM=$environment TWINRIG_VLLM_VERSIONS="0.28.0=$older:0.32.0=:0.33.0=$newer" \
+        timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q -s tests/real/test_parsers.py
 }

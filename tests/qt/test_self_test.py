@@ -80,6 +80,15 @@ def test_a_page_that_cannot_be_built_is_a_fault(tmp_path: Path) -> None:
     assert "no such luck" in " ".join(failing_panel(tmp_path, code)["faults"])
 
 
+def test_live_data_that_breaks_is_a_fault(tmp_path: Path) -> None:
+    code = (
+        "from twinrig.hosts.locks import FileLock\n"
+        "def broken(*_): raise AttributeError('O_CLOEXEC')\n"
+        "FileLock.holder = broken"
+    )
+    assert "O_CLOEXEC" in " ".join(failing_panel(tmp_path, code)["faults"])
+
+
 def test_a_target_that_cannot_be_opened_is_a_fault_and_logged(tmp_path: Path) -> None:
     code = (
         "import twinrig.composition.targets as targets\n"

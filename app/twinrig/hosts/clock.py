@@ -25,8 +25,8 @@ class SystemClock:
 
 def boot_at_s() -> float | None:
     """When this computer started, epoch seconds; sleep is no start."""
+    if sys.platform == "win32":
+        # Python's monotonic clock counts from the start of the system there.
+        return time.time() - time.monotonic()
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    if boottime is not None:
-        return time.time() - time.clock_gettime(boottime)
-    # On Windows Python's monotonic clock counts from the start of the system.
-    return time.time() - time.monotonic() if sys.platform == "win32" else None
+    return None if boottime is None else time.time() - time.clock_gettime(boottime)

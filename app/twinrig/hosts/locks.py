@@ -20,6 +20,8 @@ from twinrig.messages import message
 _ATTEMPTS = 5
 _PAUSE_S = 0.01
 _TEXT_LIMIT_BYTES = 512
+# Python hands no descriptor on by itself; Windows lacks the one name and Linux the other.
+_READ_WRITE = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class FileLock:
@@ -47,7 +49,7 @@ class FileLock:
         path = self.path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, _READ_WRITE | os.O_CREAT, 0o644)
         except OSError as error:
             raise _unusable(path, error) from error
         # On Windows a question by holder() takes the lock for an instant: hence several tries.
@@ -108,7 +110,7 @@ class FileLock:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int | None]:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, _READ_WRITE)
     except OSError:
         yield None
         return

@@ -85,6 +85,7 @@ class SelfTest(QObject):
         if panel is None:
             self._fault(f"this machine cannot be opened: {self._starter.failure!r}")
             return
+        panel.live.interrupted.connect(lambda error: self._fault(f"live data: {error!r}"))
         window = self._starter.window
         self._seen["target"] = panel.context.workbench.target
         self._seen["window_shown"] = window.isVisible()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -280,12 +282,11 @@ class ProfileStore:
 
 @contextmanager
 def _folder_lock(folder: Path) -> Iterator[None]:
-    try:
-        import fcntl
-        import os
-    except ImportError:  # Windows: the check and the replace are microseconds apart
+    if sys.platform == "win32":  # the check and the replace are microseconds apart
         yield
         return
+    import fcntl
+
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems know no locks
