@@ -84,7 +84,7 @@ def test_live_data_that_breaks_is_a_fault(tmp_path: Path) -> None:
     code = (
         "from twinrig.hosts.locks import FileLock\n"
         "def broken(*_): raise AttributeError('O_CLOEXEC')\n"
-        "FileLock.holder = broken"
+        "FileLock.holder_note = broken"
     )
     assert "O_CLOEXEC" in " ".join(failing_panel(tmp_path, code)["faults"])
 
