@@ -256,6 +256,9 @@ def _supervise(parser: argparse.ArgumentParser, tr: Translator) -> None:
     parser.add_argument(
         "profile", metavar="PROFILE", help=tr.text(N_("profile whose server to own"))
     )
+    parser.add_argument(
+        "--home", metavar="FOLDER", help=tr.text(N_("folder of Twinrig's files, as TWINRIG_HOME"))
+    )
 
 
 def _diagnose(parser: argparse.ArgumentParser, tr: Translator) -> None:

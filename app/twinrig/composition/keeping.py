@@ -94,13 +94,13 @@ def machine_watch(rig: Rig) -> MachineWatch | None:
     return WakeWatch(rig.distros, SystemClock())
 
 
-def be_a_task(root: Path, environ: Mapping[str, str]) -> object:
-    """To be called by a supervisor that a task of Windows started; keep what it returns.
+def be_a_task(root: Path, environ: Mapping[str, str]) -> None:
+    """To be called by a supervisor that a task of Windows started.
 
     What it prints goes into a file, as nobody sees it; what it starts ends with it.
     """
     if find_schtasks(environ) is None or (sys.stderr is not None and sys.stderr.isatty()):
-        return None
+        return
     path = root / SUPERVISOR_OUTPUT
     with contextlib.suppress(OSError):
         root.mkdir(parents=True, exist_ok=True)
@@ -112,10 +112,8 @@ def be_a_task(root: Path, environ: Mapping[str, str]) -> object:
 
         this_process = -1  # the pseudo handle of GetCurrentProcess
         with contextlib.suppress(OSError):
-            job = KillOnCloseJob()
-            job.assign(this_process)
-            return job
-    return None
+            # Never closed by us: Windows does it when this process ends, in whatever way.
+            KillOnCloseJob().assign(this_process)
 
 
 def use_home(words: tuple[str, ...]) -> None:

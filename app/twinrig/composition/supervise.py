@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 
 from twinrig import assets
+from twinrig.composition.keeping import be_a_task, machine_watch, server_launcher
 from twinrig.composition.rig import Rig
 from twinrig.composition.targets import open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import is_permanent
@@ -19,14 +20,13 @@ from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.base import Engine, RenderContext
 from twinrig.hosts.clock import SystemClock, boot_at_s
 from twinrig.hosts.http import HttpxClient
-from twinrig.hosts.local.launcher import LocalServerLauncher
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths, find_paths
 from twinrig.messages import message
 from twinrig.services.installs import EngineFinder
 from twinrig.services.last_good import LastGood
 from twinrig.services.profile_store import ProfileStore
-from twinrig.services.rendering import render_profile
+from twinrig.services.rendering import render_profile, run_folder
 from twinrig.services.run_context import ExitExplainer
 from twinrig.services.server_files import ServerFiles
 from twinrig.supervisor.parts import SupervisorParts
@@ -39,7 +39,9 @@ def run_supervisor(target: str, profile_id: str) -> tuple[int, ServerRecord | No
     Exit code and last record; without a record when another supervisor is at work.
     """
     paths = find_paths(os.environ)
-    return asyncio.run(_run(resolve_target(target), profile_id, paths))
+    resolved = resolve_target(target)
+    be_a_task(paths.target_state(resolved.partition(":")[0]), os.environ)
+    return asyncio.run(_run(resolved, profile_id, paths))
 
 
 async def _run(target: str, profile_id: str, paths: AppPaths) -> tuple[int, ServerRecord | None]:
@@ -82,7 +84,8 @@ def supervisor_parts(
         load_profile=profiles.load,
         prepare=prepare,
         engine_for=preparer.engine_for,
-        launcher=LocalServerLauncher(environ, root / "runs"),
+        launcher=server_launcher(rig, root, environ),
+        machine=machine_watch(rig),
         http=HttpxClient(),
         clock=SystemClock(),
         lock=FileLock(root, profile_id),
@@ -129,7 +132,7 @@ class Preparer:
         key_name = profile.network.key_name
         context = RenderContext(
             install=install,
-            run_folder=str(self._layout.folder(profile.id)),
+            run_folder=await run_folder(self._rig.host, self._rig.target, self._layout, profile.id),
             on_wsl=self._rig.on_wsl,
             key=await self._secrets.get(key_name) if key_name else None,
         )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from twinrig import __version__, assets
 from twinrig.checks.registry import CHECKS
+from twinrig.composition.keeping import service_manager
 from twinrig.composition.rig import Rig
 from twinrig.composition.wsl_target import check_wsl
 from twinrig.domain.errors import HostError, UsageError
-from twinrig.domain.ports import ServiceManager
 from twinrig.domain.supervision import StateLayout
 from twinrig.domain.wsl import is_wsl
 from twinrig.engines.registry import load_engines
@@ -25,7 +25,7 @@ from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
 from twinrig.messages import message
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
-from twinrig.services.controller import SUPERVISOR_OUTPUT, ServerController
+from twinrig.services.controller import ServerController
 from twinrig.services.engine_setup import EngineSetup, SetupSources
 from twinrig.services.fixer import Fixer
 from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
@@ -176,22 +176,6 @@ def open_rig(target: str, paths: AppPaths, environ: Mapping[str, str] = os.envir
     from twinrig.hosts.nvml import NvmlProbe
 
     return Rig(target, LocalHost(environ), NvmlProbe, runs_on_wsl(), engines, {})
-
-
-def service_manager(
-    target: str, root: Path, environ: Mapping[str, str], distro: str = ""
-) -> ServiceManager:
-    """Who owns supervisors on this machine."""
-    from twinrig.hosts.local.service_managers import choose_manager
-
-    named = ("--distro", distro) if distro else ()
-    words = (sys.executable, "-m", "twinrig", "--target", target, *named)
-
-    def command(profile_id: str) -> tuple[str, ...]:
-        return (*words, "supervise", profile_id)
-
-    output = root / SUPERVISOR_OUTPUT
-    return choose_manager(target, command, FileLock(root), environ, output, SystemClock())
 
 
 def open_secrets(paths: AppPaths, environ: Mapping[str, str]) -> KeyringSecrets:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from twinrig.cli.main import main
 from twinrig.composition.language import choose_language
+from twinrig.composition.keeping import use_home
 from twinrig.domain.supervision import ServerRecord
 from twinrig.files import write_atomic
 from twinrig.hosts.paths import find_paths
@@ -22,6 +23,7 @@ def run_terminal(argv: Sequence[str]) -> int:
     """Exit code of the command in ``argv``."""
     paths = find_paths(os.environ)
 
+    use_home(tuple(argv))
     def opened(target: str) -> Workbench:
         from twinrig.composition.targets import open_workbench
 

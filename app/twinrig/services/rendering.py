@@ -9,6 +9,8 @@ from twinrig.domain.errors import UsageError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import Host
 from twinrig.domain.profile import Profile
+from twinrig.domain.supervision import StateLayout
+from twinrig.domain.wsl import is_wsl
 from twinrig.engines.base import Engine, RenderContext
 from twinrig.messages import message
 
@@ -20,6 +22,13 @@ async def render_profile(
     rendered, HostError when the target cannot be read."""
     files = await _texts(host, engine.reads(profile, context.install))
     return engine.render(profile, replace(context, files=files))
+
+
+async def run_folder(host: Host, target: str, layout: StateLayout, profile_id: str) -> str:
+    """Folder for a server's own files, on the target. Raises HostError when it cannot be told."""
+    if not is_wsl(target):
+        return str(layout.folder(profile_id))
+    return f"{await host.home()}/.local/state/twinrig/servers/{profile_id}"
 
 
 async def _texts(host: Host, paths: Sequence[str]) -> dict[str, str | None]:

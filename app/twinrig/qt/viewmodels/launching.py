@@ -10,7 +10,7 @@ from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import RenderContext
 from twinrig.messages import N_, Translator
-from twinrig.services.rendering import render_profile
+from twinrig.services.rendering import render_profile, run_folder
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -26,7 +26,7 @@ async def render_launch(workbench: Workbench, profile: Profile) -> tuple[LaunchS
     install = await workbench.installs.resolve(profile)
     context = RenderContext(
         install=install,
-        run_folder=str(workbench.layout.folder(profile.id)),
+        run_folder=await run_folder(workbench.host, workbench.target, workbench.layout, profile.id),
         on_wsl=workbench.on_wsl,
         key=MASK if profile.network.key_name else None,
     )
