@@ -10,7 +10,6 @@ from pathlib import Path
 
 from twinrig.cli.main import main
 from twinrig.composition.language import choose_language
-from twinrig.composition.keeping import use_home
 from twinrig.domain.supervision import ServerRecord
 from twinrig.files import write_atomic
 from twinrig.hosts.paths import find_paths
@@ -23,7 +22,10 @@ def run_terminal(argv: Sequence[str]) -> int:
     """Exit code of the command in ``argv``."""
     paths = find_paths(os.environ)
 
-    use_home(tuple(argv))
+    if "supervise" in argv:
+        from twinrig.composition.keeping import use_home
+
+        use_home(tuple(argv))
     def opened(target: str) -> Workbench:
         from twinrig.composition.targets import open_workbench
 
