@@ -328,7 +328,10 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     new = action("new", N_("make a profile from what this machine has"))
     new.add_argument("name", metavar="NAME")
     new.add_argument(
-        "--recipe", choices=RECIPES, help=text(N_("settings that others with two cards found good"))
+        "--recipe",
+        metavar="NAME",
+        help=text(N_("settings that others found good: a file, or one of: "))
+        + ", ".join(RECIPES),
     )
     _draft_options(new, tr)
     new.add_argument(
@@ -354,6 +357,11 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     store.add_argument("file", metavar="FILE")
     store.add_argument(
         "--overwrite", action="store_true", help=text(N_("replace an existing file"))
+    )
+    store.add_argument(
+        "--recipe",
+        action="store_true",
+        help=text(N_("only settings, without paths, keys and names, to share them")),
     )
     delete = action("delete", N_("delete a profile; restore brings it back"))
     delete.add_argument("profile", metavar="ID")

@@ -11,13 +11,20 @@ from pathlib import Path
 from twinrig import assets
 from twinrig.cli.adopt import adopt
 from twinrig.cli.assignments import assign, assigned_path
-from twinrig.cli.drafting import draft_profile
+from twinrig.cli.drafting import cards_of, draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
-from twinrig.domain.errors import HostError, ProfileError, UsageError
+from twinrig.domain.errors import GpuUnavailableError, HostError, ProfileError, UsageError
 from twinrig.domain.profile import Profile
 from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile
-from twinrig.services.recipes import apply_recipe, load_recipes
+from twinrig.services.profile_store import write_new
+from twinrig.services.recipes import (
+    NAMES,
+    apply_recipe,
+    load_recipe,
+    load_recipes,
+    make_recipe,
+)
 from twinrig.services.workbench import Workbench
 
 Action = Callable[[Session, Workbench], Awaitable[int]]
@@ -83,6 +90,9 @@ async def _new(session: Session, bench: Workbench) -> int:
 
 
 def _recipe(name: str) -> Profile:
+    """A shipped one by its name, else a file."""
+    if name not in NAMES:
+        return load_recipe(Path(name).expanduser())
     return next(r for r in load_recipes(assets.read_text) if r.id == name)
 
 
@@ -115,10 +125,21 @@ async def _import(session: Session, bench: Workbench) -> int:
 
 async def _export(session: Session, bench: Workbench) -> int:
     args = session.args
-    bench.profiles.export(args.profile, Path(args.file), overwrite=args.overwrite)
+    if args.recipe:
+        text = make_recipe(bench.profiles.load(args.profile), await _card_names(bench))
+        write_new(Path(args.file), text, overwrite=args.overwrite)
+    else:
+        bench.profiles.export(args.profile, Path(args.file), overwrite=args.overwrite)
     session.terminal.data({"file": args.file})
     session.terminal.say(message("Written to {path}.", path=args.file), "good")
     return FINE
+
+
+async def _card_names(bench: Workbench) -> tuple[str, ...]:
+    try:
+        return tuple(card.name for card in await cards_of(bench))
+    except GpuUnavailableError:
+        return ()
 
 
 async def _delete(session: Session, bench: Workbench) -> int:

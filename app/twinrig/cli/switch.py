@@ -26,7 +26,11 @@ async def switch(session: Session) -> int:
             if not terminal.ask(question):
                 terminal.data({"stopped": None, "record": None})
                 terminal.say(
-                    message("Nothing was stopped. Add --yes to switch without a question.")
+                    message(
+                        "The server of {running} goes on. Add --yes to stop it and start {wanted}.",
+                        running=other,
+                        wanted=profile.id,
+                    )
                 )
                 return FINDINGS
         stopped = await switching.switch(profile.id, REQUESTED_BY)

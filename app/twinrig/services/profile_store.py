@@ -163,13 +163,7 @@ class ProfileStore:
 
     def export(self, profile_id: str, path: Path, *, overwrite: bool = False) -> None:
         """Write a profile to a file elsewhere. Raises ConflictError when it exists."""
-        text = dump_profile(self.load(profile_id))
-        if not overwrite and path.exists():
-            raise ConflictError(
-                message("{path} exists already; nothing was written.", path=str(path)),
-                message("Choose another file name."),
-            )
-        _write(path, text, keep_previous=False)
+        write_new(path, dump_profile(self.load(profile_id)), overwrite=overwrite)
 
     def draft(
         self,
@@ -278,6 +272,16 @@ class ProfileStore:
                 raise _unwritable(self._folder, error) from error
             with _folder_lock(self._folder):
                 yield
+
+
+def write_new(path: Path, text: str, *, overwrite: bool = False) -> None:
+    """Write a file elsewhere. Raises ConflictError when it exists, UsageError when it cannot."""
+    if not overwrite and path.exists():
+        raise ConflictError(
+            message("{path} exists already; nothing was written.", path=str(path)),
+            message("Choose another file name."),
+        )
+    _write(path, text, keep_previous=False)
 
 
 @contextmanager

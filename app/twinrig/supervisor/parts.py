@@ -46,6 +46,7 @@ class SupervisorParts:
     launch, and may gather what stands beside the log. ``boot_at_s``: when this computer started,
     epoch seconds. ``is_permanent``: a restart cannot cure
     this failure. ``machine`` tells of sleep; None where that harms nothing.
+    ``proven`` is told when the profile that was prepared last has given its first reply.
     """
 
     layout: StateLayout

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from twinrig import assets
+from twinrig.domain.errors import TwinrigError
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.launch import LaunchSpec
-from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
+from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Network, Profile
 from twinrig.engines.base import RenderContext
 from twinrig.engines.registry import load_engines
 from twinrig.services.profile_rules import profile_faults
-from twinrig.services.recipes import NAMES, apply_recipe, load_recipes
+from twinrig.services.recipes import NAMES, apply_recipe, load_recipe, load_recipes, make_recipe
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 ENGINES = load_engines(assets.read_text)
@@ -144,3 +145,38 @@ def test_the_real_models_of_tabbyapi_accept_it(sample: bool) -> None:
     done = subprocess.run([python, "-c", _CHECK], env=env, input=config, text=True, check=True,
                           capture_output=True)  # fmt: skip
     assert int(done.stdout) == 16
+
+
+def test_a_shared_recipe_names_nobody_and_applies_elsewhere(tmp_path: Path) -> None:
+    mine = Profile(
+        id="mine",
+        name="Taro's coder",
+        target="wsl",
+        distro="Ubuntu-Taro",
+        engine=EngineRef("vllm", "/home/taro/venvs/vllm", "0.32.0"),
+        model=ModelRef("/home/taro/models/org/Name", "taro-model"),
+        network=Network("192.168.7.9", 8123, "taro-key"),
+        settings={"tensor_parallel_size": 2, "chat_template": "/home/taro/x.jinja"},
+        env={"NCCL_P2P_DISABLE": EnvEntry("1", "found by taro@home.example")},
+        extra={"hf-token": "hf_abcdefgh12345678"},
+    )
+    text = make_recipe(mine, ["NVIDIA GeForce RTX 4090"] * 2)
+    for secret in ("taro", "Taro", "192.168.7.9", "hf_abc", "home.example", "Ubuntu"):
+        assert secret not in text.replace("Taro's coder", ""), secret
+    assert "# Worked with: vllm 0.32.0, NVIDIA GeForce RTX 4090" in text
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    recipe = load_recipe(path)
+    assert recipe.model.path == "/home/you/models/Name"
+    applied = apply_recipe(recipe, draft("awq-two-cards-wsl", VLLM, "other", "m"))
+    assert applied.settings["tensor_parallel_size"] == 2
+    assert applied.engine.environment == VLLM.environment
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b"not a profile"])
+def test_what_is_no_recipe_is_told(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "recipe.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(TwinrigError):
+        load_recipe(path)

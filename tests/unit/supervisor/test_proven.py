@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fixtures.supervision import write_desired
+from twinrig.domain.ports import ExitStatus
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Desired
 
@@ -22,7 +23,7 @@ async def test_it_is_told_after_the_reply_and_only_then(rig):
 async def test_a_server_that_never_replied_proves_nothing(rig):
     told = []
     rig.parts = replace(rig.parts, proven=lambda: told.append(1))
-    rig.launcher.on_launch = lambda server, output: server.exit(1)
+    rig.launcher.on_launch = lambda server, output: server.end(ExitStatus(1))
     write_desired(rig.layout, Desired.RUNNING, "start")
     rig.start()
     await rig.until_state(ServerState.BACKOFF)
