@@ -71,7 +71,17 @@ class ProfileStep:
     fields: Mapping[str, object] = field(default_factory=dict)
 
 
-FixStep = WriteFileStep | WindowsFileStep | CommandStep | ProfileStep | AdminStep
+@dataclass(frozen=True)
+class RestartWslStep:
+    """Stop the distribution, or all of WSL (``whole``), so that changed settings are read; a
+    server that ran is started again. There is nothing to take back."""
+
+    whole: bool = True
+
+
+FixStep = (
+    WriteFileStep | WindowsFileStep | CommandStep | ProfileStep | AdminStep | RestartWslStep
+)
 
 
 @dataclass(frozen=True)

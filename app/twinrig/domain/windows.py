@@ -121,15 +121,3 @@ class FileStore(Protocol):
     async def file_mode(self, path: str) -> int | None:
         """Permissions; None where they mean nothing or cannot be read."""
         ...
-
-
-class WslControl(Protocol):
-    """What concerns all distributions together. Never boots one."""
-
-    async def running(self) -> frozenset[str]:
-        """Names of the distributions that run now. Raises HostError when WSL does not answer."""
-        ...
-
-    async def shutdown(self) -> None:
-        """Stop all distributions and the virtual machine. Raises HostError."""
-        ...

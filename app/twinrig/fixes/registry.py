@@ -12,10 +12,16 @@ from twinrig.fixes.drop_argument import DropArgument
 from twinrig.fixes.edit_table import EDITS
 from twinrig.fixes.gpu_select import GpuSelect
 from twinrig.fixes.guidance import load_guidance
+from twinrig.fixes.lan_open import LanOpen
 from twinrig.fixes.planning import UndecidedError
 from twinrig.fixes.profile_edits import ProfileEditFix
 from twinrig.fixes.sysctl_ptrace import SysctlPtrace
 from twinrig.fixes.tabby_memory import AutosplitReserve, CacheQuant, GpuSplit, LowerCache
+from twinrig.fixes.tdr_delay import TdrDelay
+from twinrig.fixes.wsl_restart import WslRestartFix
+from twinrig.fixes.wsl_systemd import WslSystemd
+from twinrig.fixes.wslconfig_edits import ROWS, WslConfigFix
+from twinrig.fixes.wslconfig_fix import WslConfigLines
 
 PLANNED: tuple[Fix, ...] = (
     SysctlPtrace(),
@@ -25,6 +31,12 @@ PLANNED: tuple[Fix, ...] = (
     GpuSelect(),
     DropArgument(),
     ChangePort(),
+    WslRestartFix(),
+    WslSystemd(),
+    WslConfigLines(),
+    *(WslConfigFix(row) for row in ROWS),
+    TdrDelay(),
+    LanOpen(),
     CacheQuant(),
     LowerCache(),
     AutosplitReserve(),

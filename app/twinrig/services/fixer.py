@@ -21,6 +21,7 @@ from twinrig.domain.fixes import (
     FixStep,
     Guidance,
     ProfileStep,
+    RestartWslStep,
     WindowsFileStep,
     WriteFileStep,
 )
@@ -33,6 +34,7 @@ from twinrig.services.file_steps import FileSteps, HostFiles, NoWindowsFiles
 from twinrig.services.fix_steps import CommandSteps, FixPreview, StepKind, StepPreview
 from twinrig.services.journal import AppliedStep, Journal, JournalEntry, Outcome
 from twinrig.services.profile_steps import Profiles, ProfileSteps
+from twinrig.services.wsl_restart import RestartSteps, WslRestart
 
 __all__ = ["FixOutcome", "FixPreview", "Fixer", "StepPreview"]
 
@@ -45,6 +47,7 @@ _KINDS: Mapping[type[FixStep], str] = {
     CommandStep: "command",
     ProfileStep: "profile",
     AdminStep: "admin",
+    RestartWslStep: "wsl-restart",
 }
 
 
@@ -74,7 +77,8 @@ class FixOutcome:
 
 class Fixer:
     """Fixes of one target. Changes are made one after the other, between processes too when a
-    ``lock`` is given. ``windows_files`` and ``elevation`` exist where Twinrig runs on Windows."""
+    ``lock`` is given. ``windows_files``, ``elevation`` and ``wsl_restart`` exist where
+    Twinrig runs on Windows."""
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Fixer:
         lock: Lock | None = None,
         windows_files: FileStore | None = None,
         elevation: Elevation | None = None,
+        wsl_restart: WslRestart | None = None,
     ) -> None:
         self._kinds: Mapping[str, StepKind] = {
             "file": FileSteps(HostFiles(host)),
@@ -96,6 +101,7 @@ class Fixer:
             "command": CommandSteps(host),
             "profile": ProfileSteps(profiles),
             "admin": AdminSteps(elevation),
+            "wsl-restart": RestartSteps(wsl_restart),
         }
         self._profiles = profiles
         self._journal = journal
@@ -253,7 +259,7 @@ class Fixer:
         slow = {check.id for check in checks if check.cost is Cost.SLOW} - origins
         ids = [check_id for check_id in with_dependants(checks, origins) if check_id not in slow]
         results = tuple([result async for result in self._preflight.run(fresh, ids)])
-        judged = [result for result in results if result.check_id in origins]
+        judged = [result for result in results if _tells(result, origins, finding)]
         proven = bool(judged) and all(_is_fine(result, finding) for result in judged)
         return results, proven
 
@@ -307,6 +313,13 @@ def _origins(checks: Sequence[Check], finding: Finding) -> set[str]:
     cheap = {check.id for check in named if check.cost is Cost.CHEAP}
     found_by = {check.id for check in named if check.id == finding.check_id}
     return cheap | found_by or {check.id for check in named}
+
+
+def _tells(result: CheckResult, origins: set[str], finding: Finding) -> bool:
+    """A check that is not asked here proves nothing, unless it was the one that found the fault."""
+    if result.check_id not in origins:
+        return False
+    return result.status is not Status.SKIP or result.check_id == finding.check_id
 
 
 def _is_fine(result: CheckResult, finding: Finding) -> bool:

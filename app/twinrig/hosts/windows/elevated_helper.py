@@ -2,7 +2,8 @@
 
 It trusts nothing that it is given: the task and its values are checked against the list, programs
 are taken from the system folder only, and the result goes into a file that must be new and must
-have the one name and place that the asking side uses.
+have a name and a folder as the asking side uses them. The folder is told, not looked up: the
+administrator may be another user, with other folders.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 
 from twinrig.domain.elevation import AdminAction, AdminCommand
+from twinrig.hosts.windows.elevation import RESULT_FOLDER
 
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
 _RESULT_NAME = re.compile(r"elevated-[0-9a-f]{32}\.json")
@@ -29,12 +31,10 @@ Run = Callable[[Sequence[str]], tuple[int, str]]
 """Runs a command line to its end: return code and output."""
 
 
-def run_task(
-    words: Sequence[str], result: str, folder: Path, environ: Mapping[str, str], run: Run
-) -> int:
-    """Exit code. ``folder`` is where results belong; nothing is run for words off the list."""
+def run_task(words: Sequence[str], result: str, environ: Mapping[str, str], run: Run) -> int:
+    """Exit code. Nothing is run for words off the list."""
     path = Path(result)
-    if path.parent != folder or not _RESULT_NAME.fullmatch(path.name):
+    if path.parent.name != RESULT_FOLDER or not _RESULT_NAME.fullmatch(path.name):
         return EXIT_REFUSED
     try:
         commands = AdminAction.from_words(words).commands()
@@ -44,6 +44,13 @@ def run_task(
     except (ValueError, OSError):
         return EXIT_REFUSED
     return EXIT_OK if told["ok"] else EXIT_FAILED
+
+
+def run_helper(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Exit code of the hidden verb: ``--result FILE TASK NAME=VALUE ...``."""
+    if len(argv) < 3 or argv[0] != "--result":
+        return EXIT_REFUSED
+    return run_task(argv[2:], argv[1], environ, run_hidden)
 
 
 def _run_all(

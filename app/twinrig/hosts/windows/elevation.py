@@ -27,6 +27,8 @@ from twinrig.domain.errors import HostError
 from twinrig.files import read_small
 from twinrig.messages import message
 
+VERB = "elevated"
+RESULT_FOLDER = "elevated"
 RESULT_NAME = "elevated-{nonce}.json"
 RESULT_LIMIT_BYTES = 256 * 1024
 _CANCELLED = 1223
@@ -47,11 +49,12 @@ Launch = Callable[[str, str], LaunchEnd]
 
 
 class UacElevation:
-    """``Elevation``. ``program`` are the words that start Twinrig; ``launch`` is Windows."""
+    """``Elevation``. ``program`` are the words that start Twinrig; ``launch`` is Windows;
+    results are handed over below ``folder``."""
 
     def __init__(self, program: Sequence[str], folder: Path, launch: Launch) -> None:
         self._program = tuple(program)
-        self._folder = folder
+        self._folder = folder / RESULT_FOLDER
         self._launch = launch
 
     async def run(self, action: AdminAction) -> None:
@@ -59,7 +62,7 @@ class UacElevation:
         nonce = secrets.token_hex(16)
         self._folder.mkdir(parents=True, exist_ok=True)
         result = self._folder / RESULT_NAME.format(nonce=nonce)
-        words = (*self._program[1:], "elevated", "--result", str(result), *action.to_words())
+        words = (*self._program[1:], VERB, "--result", str(result), *action.to_words())
         try:
             end = await asyncio.to_thread(
                 self._launch, self._program[0], subprocess.list2cmdline(words)

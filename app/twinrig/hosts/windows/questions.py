@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 
-from twinrig.domain.windows import WindowsCounters
+from twinrig.domain.windows import GpuMemoryReading
 from twinrig.domain.wsl_config import ConfigFile
 from twinrig.hosts.windows.adapters import NvidiaCard
 from twinrig.hosts.windows.registry import Registry
@@ -41,7 +41,7 @@ class WindowsParts:
 
     registry: Registry
     calls: SystemCalls
-    counters: WindowsCounters
+    read_counters: Callable[[], GpuMemoryReading]
     cards: Callable[[], Cards]
     read_config: Callable[[], ConfigFile]
     connect: Callable[[str, int], str]
@@ -132,7 +132,7 @@ def counters(parts: WindowsParts) -> str:
     return "".join(
         f"adapter {adapter.luid} {adapter.card_uuid or '-'} "
         f"{_number(adapter.dedicated_bytes)} {_number(adapter.shared_bytes)}\n"
-        for adapter in parts.counters.read().adapters
+        for adapter in parts.read_counters().adapters
     )
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from twinrig.domain.elevation import Elevation
 from twinrig.domain.errors import GpuUnavailableError
-from twinrig.domain.windows import FileStore, WindowsCounters, WindowsFacts
+from twinrig.domain.windows import (
+    FileStore,
+    GpuMemoryReading,
+    WindowsCounters,
+    WindowsFacts,
+)
 from twinrig.hosts.windows.adapters import cards_by_luid
 from twinrig.hosts.windows.counters import PdhCounters
 from twinrig.hosts.windows.elevated_helper import program_path, run_hidden
@@ -21,16 +28,17 @@ from twinrig.hosts.windows.files import WindowsUserFiles
 from twinrig.hosts.windows.questions import Cards, WindowsParts, questions
 
 _CONNECT_S = 2.0
+_LUIDS_S = 60.0
 
 
 @dataclass(frozen=True)
 class WindowsSide:
-    """What a target with a Windows side has more than others."""
+    """What a target with a Windows side has more than others. None: that it has not."""
 
     facts: WindowsFacts
-    counters: WindowsCounters
-    files: FileStore
-    elevation: Elevation
+    open_counters: Callable[[], WindowsCounters] | None = None
+    files: FileStore | None = None
+    elevation: Elevation | None = None
 
 
 if sys.platform == "win32":
@@ -41,16 +49,16 @@ if sys.platform == "win32":
 
     def open_windows_side(
         environ: Mapping[str, str], state: Path, program: Sequence[str]
-    ) -> WindowsSide:
+    ) -> WindowsSide | None:
         """Opens no connection and asks nothing yet. ``program`` are the words that start
         Twinrig; ``state`` is where results of elevated steps are handed over."""
         calls = Win32Calls()
-        counters = PdhCounters(lambda: _luids(calls))
+        luids = _Luids(calls)
         files = WindowsUserFiles(Path(environ.get("USERPROFILE") or Path.home()))
         parts = WindowsParts(
             registry=WindowsRegistry(),
             calls=calls,
-            counters=counters,
+            read_counters=lambda: _read_once(luids),
             cards=_cards,
             read_config=files.read_config,
             connect=connect,
@@ -59,10 +67,18 @@ if sys.platform == "win32":
         )
         return WindowsSide(
             WindowsMachine(questions(parts)),
-            counters,
+            lambda: PdhCounters(luids.cards),
             files,
             UacElevation(program, state, launch_elevated),
         )
+
+    def _read_once(luids: _Luids) -> GpuMemoryReading:
+        """A query of its own: one query must not be read by two threads."""
+        counters = PdhCounters(luids.cards)
+        try:
+            return counters.read()
+        finally:
+            counters.close()
 
     def _cards() -> Cards:
         probe = NvmlProbe()
@@ -71,11 +87,32 @@ if sys.platform == "win32":
         finally:
             probe.close()
 
-    def _luids(calls: Win32Calls) -> Mapping[str, str]:
-        """Empty where it cannot be told: then the card stays unknown."""
-        with contextlib.suppress(OSError, AttributeError, GpuUnavailableError):
-            return cards_by_luid(calls.adapters(), _cards().cards)
-        return {}
+    class _Luids:
+        """UUID by LUID, asked once a minute: a driver that restarts gives new LUIDs."""
+
+        def __init__(self, calls: Win32Calls) -> None:
+            self._calls = calls
+            self._lock = threading.Lock()
+            self._known: Mapping[str, str] = {}
+            self._ask_at_s = 0.0
+
+        def cards(self) -> Mapping[str, str]:
+            """Empty where it cannot be told: then the card stays unknown."""
+            with self._lock:
+                if time.monotonic() >= self._ask_at_s:
+                    self._ask_at_s = time.monotonic() + _LUIDS_S
+                    self._known = {}
+                    with contextlib.suppress(OSError, AttributeError, GpuUnavailableError):
+                        self._known = cards_by_luid(self._calls.adapters(), _cards().cards)
+                return self._known
+
+else:
+
+    def open_windows_side(
+        environ: Mapping[str, str], state: Path, program: Sequence[str]
+    ) -> WindowsSide | None:
+        """There is none here."""
+        return None
 
 
 def connect(address: str, port: int) -> str:

@@ -17,8 +17,13 @@ from twinrig.domain.elevation import (
     ElevationRefusedError,
 )
 from twinrig.domain.errors import HostError
-from twinrig.hosts.windows.elevated_helper import program_path, run_hidden, run_task
-from twinrig.hosts.windows.elevation import LaunchEnd, UacElevation
+from twinrig.hosts.windows.elevated_helper import (
+    program_path,
+    run_helper,
+    run_hidden,
+    run_task,
+)
+from twinrig.hosts.windows.elevation import RESULT_FOLDER, LaunchEnd, UacElevation
 
 NAT = AdminAction(
     AdminTask.OPEN_NAT, (("profile", "big"), ("port", "8000"), ("address", "172.20.1.5"))
@@ -49,7 +54,7 @@ class Windows:
         assert words[:4] == ["-m", "twinrig", "elevated", "--result"]
         if self.silent:
             return LaunchEnd(0, 3)
-        return LaunchEnd(0, run_task(words[5:], words[4], self.folder, ENVIRON, self.run))
+        return LaunchEnd(0, run_task(words[5:], words[4], ENVIRON, self.run))
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
         self.ran.append(argv)
@@ -73,7 +78,7 @@ async def test_a_task_is_run_by_programs_of_the_system_folder_and_leaves_nothing
 
     assert [argv[0] for argv in windows.ran] == ["C:\\Windows\\System32\\netsh.exe"] * 4
     assert [tuple(argv[1:]) for argv in windows.ran] == [c.argv[1:] for c in NAT.commands()]
-    assert list(windows.folder.iterdir()) == []
+    assert list((windows.folder / RESULT_FOLDER).iterdir()) == []
 
 
 async def test_what_need_not_be_there_may_fail_to_be_removed(windows: Windows) -> None:
@@ -91,7 +96,7 @@ async def test_a_command_that_fails_ends_the_task_and_is_told(windows: Windows) 
     assert not isinstance(caught.value, (ElevationCancelledError, ElevationRefusedError))
     assert "portproxy add" in str(caught.value.text) and "アクセス" in str(caught.value.text)
     assert len(windows.ran) == 3
-    assert list(windows.folder.iterdir()) == []
+    assert list((windows.folder / RESULT_FOLDER).iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -148,26 +153,26 @@ def test_words_off_the_list_run_nothing(tmp_path: Path, words: tuple[str, ...]) 
         ran.append(argv)
         return 0, ""
 
-    result = tmp_path / GOOD_NAME
-    refused(lambda: run_task(words, str(result), tmp_path, ENVIRON, run))
+    result = tmp_path / RESULT_FOLDER / GOOD_NAME
+    result.parent.mkdir()
+    refused(lambda: run_task(words, str(result), ENVIRON, run))
     assert ran == [] and not result.exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["hosts", "elevated-1.json", f"../x/{GOOD_NAME}", f"y/{GOOD_NAME}"]
-)
+@pytest.mark.parametrize("name", ["hosts", "elevated-1.json", f"../{GOOD_NAME}", f"y/{GOOD_NAME}"])
 def test_the_result_goes_nowhere_else(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "x"
+    folder = tmp_path / RESULT_FOLDER
     folder.mkdir()
     result = f"{folder}/{name}"
-    refused(lambda: run_task(NAT.to_words(), result, folder, ENVIRON, lambda argv: (0, "")))
+    refused(lambda: run_task(NAT.to_words(), result, ENVIRON, lambda argv: (0, "")))
     assert list(tmp_path.rglob("*")) == [folder]
 
 
 def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
-    result = tmp_path / GOOD_NAME
+    result = tmp_path / RESULT_FOLDER / GOOD_NAME
+    result.parent.mkdir()
     result.write_text("precious")
-    refused(lambda: run_task(NAT.to_words(), str(result), tmp_path, ENVIRON, lambda argv: (0, "")))
+    refused(lambda: run_task(NAT.to_words(), str(result), ENVIRON, lambda argv: (0, "")))
 
     assert result.read_text() == "precious"
 
@@ -181,10 +186,10 @@ def test_a_program_off_the_list_has_no_path() -> None:
 
 
 def test_a_failed_task_is_told_in_the_file_and_by_the_exit_code(tmp_path: Path) -> None:
-    result = tmp_path / GOOD_NAME
-    code = run_task(
-        ("set-tdr-delay", "seconds=10"), str(result), tmp_path, ENVIRON, lambda argv: (1, "no")
-    )
+    result = tmp_path / RESULT_FOLDER / GOOD_NAME
+    result.parent.mkdir()
+    words = ("set-tdr-delay", "seconds=10")
+    code = run_task(words, str(result), ENVIRON, lambda argv: (1, "no"))
 
     told = json.loads(result.read_text("utf-8"))
     assert code == 1
@@ -196,3 +201,11 @@ def test_programs_are_really_run_to_their_end() -> None:
 
     assert (code, output) == (4, "ok")
     assert run_hidden(("/nonexistent/program",))[0] == -1
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [(), ("--result",), ("--result", "x"), ("run", "x", "calc"), ("--result", "x", "calc")],
+)
+def test_the_hidden_verb_refuses_other_words(argv: tuple[str, ...]) -> None:
+    assert run_helper(argv, ENVIRON) == 2

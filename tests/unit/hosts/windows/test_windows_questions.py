@@ -69,16 +69,6 @@ class Calls:
         return (Listener("127.0.0.1", port, 4711, "wslrelay.exe"), Listener("0.0.0.0", port, 8, ""))
 
 
-class Counters:
-    def __init__(self, reading: GpuMemoryReading | HostError) -> None:
-        self.reading = reading
-
-    def read(self) -> GpuMemoryReading:
-        if isinstance(self.reading, HostError):
-            raise self.reading
-        return self.reading
-
-
 KEYS: Mapping[str, Mapping[str, RegistryValue]] = {
     questions.VERSION_KEY: {"ubr": 4202, "editionid": "Professional", "displayversion": "24H2"},
     questions.PLATFORM_KEY: {"start": 3},
@@ -115,7 +105,7 @@ def parts(**changes: object) -> WindowsParts:
     made = WindowsParts(
         registry=Registry(KEYS),
         calls=Calls(),
-        counters=Counters(reading),
+        read_counters=lambda: reading,
         cards=lambda: CARDS,
         read_config=lambda: ConfigFile.of("C:\\Users\\u\\.wslconfig", b"[wsl2]\r\n"),
         connect=lambda address, port: "refused",
@@ -203,8 +193,10 @@ def test_one_question_that_fails_or_hangs_costs_itself_only() -> None:
         hold.wait(30)
         return ()
 
-    error = HostError(message("No counters."))
-    made = parts(calls=calls, counters=Counters(error), lan_addresses=hang)
+    def no_counters() -> GpuMemoryReading:
+        raise HostError(message("No counters."))
+
+    made = parts(calls=calls, read_counters=no_counters, lan_addresses=hang)
     machine = WindowsMachine(questions.questions(made), timeout_s=0.5)
     answers = machine.answer([*WINDOWS_PROBES, "windows_nonsense"], "127.0.0.1:8000")
     hold.set()
