@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import GpuProbe, Host, WslDistros
 from twinrig.engines.base import Engine
+from twinrig.hosts.windows.side import WindowsSide
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Rig:
 
     ``quiet_host`` is for whoever only looks: it never starts a machine (None = ``host``).
     ``distro`` is the distribution that was asked for, ``distros`` all of them; on WSL only.
+    ``windows`` is the Windows side, where Twinrig runs on Windows.
     """
 
     target: str
@@ -27,6 +29,7 @@ class Rig:
     quiet_host: Host | None = None
     distro: str = ""
     distros: WslDistros | None = None
+    windows: WindowsSide | None = None
 
     @property
     def onlooker(self) -> Host:

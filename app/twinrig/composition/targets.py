@@ -23,6 +23,7 @@ from twinrig.hosts.http import HttpxClient
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
+from twinrig.hosts.windows.side import WindowsSide
 from twinrig.messages import message
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
 from twinrig.services.controller import ServerController
@@ -39,6 +40,7 @@ from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
 from twinrig.services.setup_script import SCRIPT
 from twinrig.services.workbench import Workbench
+from twinrig.services.wsl_restart import WslRestart
 
 SECRETS_FILE = "secrets.json"
 """In the config folder. That it exists is the user's consent to keep keys in a file."""
@@ -84,15 +86,19 @@ def open_workbench(
     profiles = ProfileStore(paths.profiles, rig.engines)
     finder = EngineFinder(rig.host, rig.engines, places=_places(environ), built_in=rig.built_in)
     collective = CollectiveProgram(rig.host, assets.read_text)
-    preflight = Preflight(
-        rig.host, CHECKS, finder, clock, programs={PROBE: CollectiveProbe(collective)}
-    )
+    windows = rig.windows
+    facts = windows.facts if windows else None
+    programs = {PROBE: CollectiveProbe(collective)}
+    preflight = Preflight(rig.host, CHECKS, finder, clock, programs=programs, windows=facts)
     journal = Journal(root / "journal.jsonl")
     manager = service_manager(rig.target, root, environ, rig.distro)
     secrets = open_secrets(paths, environ)
     controller = ServerController(
         layout, manager, profiles, http, FileLock(root), clock, rig.target
     )
+    wsl_restart = None
+    if rig.distros is not None:
+        wsl_restart = WslRestart(rig.distros, controller, clock, rig.distro)
     return Workbench(
         target=rig.target,
         label=rig.host.label,
@@ -119,6 +125,9 @@ def open_workbench(
             clock,
             rig.target,
             lock=FileLock(root),
+            windows_files=windows.files if windows else None,
+            elevation=windows.elevation if windows else None,
+            wsl_restart=wsl_restart,
         ),
         journal=journal,
         controller=controller,
@@ -126,6 +135,7 @@ def open_workbench(
         layout=layout,
         clock=clock,
         service_kind=manager.kind,
+        open_counters=windows.open_counters if windows else None,
         distro=rig.distro,
         collective=collective,
         candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
@@ -161,6 +171,7 @@ def open_rig(target: str, paths: AppPaths, environ: Mapping[str, str] = os.envir
     if target == "demo":
         from twinrig.hosts.demo.gpus import DemoGpuProbe
         from twinrig.hosts.demo.host import DemoHost, demo_install
+        from twinrig.hosts.demo.windows import DemoWindows
 
         root = paths.target_state(target)
         own = demo_install(sys.executable, __version__)
@@ -171,6 +182,7 @@ def open_rig(target: str, paths: AppPaths, environ: Mapping[str, str] = os.envir
             False,
             engines,
             {"demo": own},
+            windows=WindowsSide(DemoWindows()),
         )
     from twinrig.hosts.local.host import LocalHost
     from twinrig.hosts.nvml import NvmlProbe

@@ -12,6 +12,7 @@ from twinrig.domain.wsl import TARGET, distro_of
 from twinrig.engines.registry import load_engines
 from twinrig.hosts.nvml import NvmlProbe
 from twinrig.hosts.paths import AppPaths
+from twinrig.hosts.windows.side import open_windows_side
 from twinrig.hosts.wsl.distros import WslCatalogue
 from twinrig.hosts.wsl.executable import find_wsl
 from twinrig.hosts.wsl.host import WslHost
@@ -35,6 +36,9 @@ def open_wsl_rig(target: str, paths: AppPaths, environ: Mapping[str, str]) -> Ri
         quiet_host=host.only_looking(),
         distro=wanted,
         distros=distros,
+        windows=open_windows_side(
+            environ, paths.target_state(TARGET), (sys.executable, "-m", "twinrig")
+        ),
     )
 
 
