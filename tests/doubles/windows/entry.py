@@ -6,6 +6,7 @@ The program gets the words as one string, as Windows hands them over: under Wine
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import subprocess
@@ -17,8 +18,7 @@ from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import contextlib
-
+from cmdline import command_line_to_argv
 from store import VARIABLE, Store
 
 
@@ -45,9 +45,10 @@ def main() -> int:
     """Exit code as Linux can pass it; the whole 32 bits stand in ``last_rc`` and in the log."""
     program, argv = sys.argv[1], sys.argv[2:]
     store = Store(os.environ[VARIABLE])
-    cmdline = os.environ.get("TWINRIG_DOUBLE_CMDLINE") or subprocess.list2cmdline(
-        [f"{program}.exe", *argv]
-    )
+    given = os.environ.pop("TWINRIG_DOUBLE_CMDLINE", "")
+    if given and not argv:
+        argv = command_line_to_argv(given)[1:]
+    cmdline = given or subprocess.list2cmdline([f"{program}.exe", *argv])
     call = Call(
         program,
         argv,
@@ -73,6 +74,8 @@ def main() -> int:
         }
     )
     (store.home / "last_rc").write_text(str(code))
+    if "TWINRIG_DOUBLE_RC" in os.environ:
+        Path(os.environ["TWINRIG_DOUBLE_RC"]).write_text(str(code))
     return code & 0xFF if code <= 0xFFFF else code & 0xFF or 255
 
 

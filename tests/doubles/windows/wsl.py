@@ -70,7 +70,11 @@ class Client:
         """System32's program: a child does the work, and lives on when only this one is killed."""
         inner = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_HERE / "entry.py"), "wsl", *self.call.argv],
-            env={**os.environ, "TWINRIG_DOUBLE_INNER": "1"},
+            env={
+                **os.environ,
+                "TWINRIG_DOUBLE_INNER": "1",
+                "TWINRIG_DOUBLE_CMDLINE": self.call.cmdline,
+            },
         )
         inner.wait()
         return int((self.call.home / "last_rc").read_text())
