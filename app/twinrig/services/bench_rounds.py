@@ -8,6 +8,7 @@ from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 from twinrig.domain.benchmark import Load, Prompt, Round, Sampling
@@ -38,8 +39,8 @@ LATE_COUNT_S = 5.0
 FATAL = frozenset({"reply-key-refused", "reply-model-unknown", "reply-unreachable"})
 """Faults that no further request can escape."""
 
-SETTLING_SHARE = 0.1
-"""Of the pieces of a reply, at its start: a busy server hands the first ones out together."""
+LEAST_SPAN = 0.3
+"""So large a part of the pieces must lie between the two that a speed is taken from."""
 
 CountersNow = Callable[[], Awaitable[EngineMetrics | None]]
 
@@ -134,10 +135,15 @@ class RoundRunner:
 
     async def _stream(self, prompt: str, sampling: Sampling, reply_tokens: int) -> _Stream:
         values = GREEDY_VALUES if sampling is Sampling.GREEDY else self._sampled
-        options = {**values, "max_tokens": reply_tokens, "ignore_eos": True}
+        options = {
+            **values,
+            "max_tokens": reply_tokens,
+            "ignore_eos": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        }
         body = chat_body(self._endpoint.model_id, (ChatMessage("user", prompt),), options)
         timer = ReplyTimer(self._clock.monotonic())
-        arrivals = array("d")
+        arrivals, counts = array("d"), array("q")
         texts: list[str] = []
         error: ReplyError | None = None
         pieces = stream_reply(self._http, self._endpoint, body)
@@ -147,6 +153,7 @@ class RoundRunner:
                     timer.note(piece, self._clock.monotonic())
                     if piece.text or piece.thought:
                         arrivals.append(timer.last_s)
+                        counts.append(piece.usage.completion_tokens if piece.usage else 0)
                         texts.append(piece.text or piece.thought)
         except ReplyError as fault:
             error = fault
@@ -156,23 +163,45 @@ class RoundRunner:
             timer.last_s,
             told.prompt_tokens or 0,
             told.generation_tokens,
-            steady_tps(arrivals, told.generation_tokens),
+            steady_tps(arrivals, counts, told.generation_tokens),
             find_loop("".join(texts)) is not None,
             error,
         )
 
 
-def steady_tps(arrivals: Sequence[float], tokens: int) -> float | None:
-    """Tokens per second of one stream from the times at which its pieces came.
+def steady_tps(arrivals: Sequence[float], counts: Sequence[int], tokens: int) -> float | None:
+    """Tokens per second of one stream, from the times at which its pieces came.
 
-    Counted from where the stream has settled; pieces are taken to hold equally many tokens, which
-    is one, or with speculative decoding what was accepted on average.
+    ``counts`` are the tokens up to each piece where the server tells them; else (0) pieces are
+    taken to hold equally many. A piece may come late, never early: a busy machine hands out
+    several at once. The pieces with the least delay lie on the lower hull of times over tokens;
+    counted is along the edge of the hull that spans the middle.
     """
-    start = int(len(arrivals) * SETTLING_SHARE)
-    steps = len(arrivals) - 1 - start
-    if steps < 1 or arrivals[-1] <= arrivals[start]:
+    size = len(arrivals)
+    if size < 2 or arrivals[-1] <= arrivals[0]:
         return None
-    return tokens * (steps / len(arrivals)) / (arrivals[-1] - arrivals[start])
+    told = min(counts) > 0 and counts[-1] > counts[0]
+    at = list(counts) if told else [tokens * (i + 1) / size for i in range(size)]
+    middle = (at[0] + at[-1]) / 2
+    edges = pairwise(_lower_hull(at, arrivals))
+    start, end = next((i, j) for i, j in edges if at[i] <= middle <= at[j])
+    if at[end] - at[start] < tokens * LEAST_SPAN or arrivals[end] <= arrivals[start]:
+        start, end = 0, size - 1
+    return (at[end] - at[start]) / (arrivals[end] - arrivals[start])
+
+
+def _lower_hull(xs: Sequence[float], ys: Sequence[float]) -> list[int]:
+    """Indices of the lower convex hull of points in order of x (monotone chain)."""
+    hull: list[int] = []
+    for index in range(len(xs)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            rise = (ys[b] - ys[a]) * (xs[index] - xs[a])
+            if rise < (ys[index] - ys[a]) * (xs[b] - xs[a]):
+                break
+            hull.pop()
+        hull.append(index)
+    return hull
 
 
 def _round(
