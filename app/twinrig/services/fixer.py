@@ -11,7 +11,11 @@ from typing import Protocol
 
 from twinrig.checks.registry import with_dependants
 from twinrig.domain.checks import Check, CheckResult, Cost, Facts, Finding, Status
-from twinrig.domain.elevation import Elevation
+from twinrig.domain.elevation import (
+    Elevation,
+    ElevationCancelledError,
+    ElevationRefusedError,
+)
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError, UsageError
 from twinrig.domain.fixes import (
     AdminStep,
@@ -41,6 +45,8 @@ __all__ = ["FixOutcome", "FixPreview", "Fixer", "StepPreview"]
 LOCK_NAME = "changes"
 _LOCK_WAIT_S = 60.0
 _LOCK_PAUSE_S = 0.2
+_UNTOUCHED = (ElevationCancelledError, ElevationRefusedError)
+"""The step changed nothing: to take it back would ask the user a second time."""
 _KINDS: Mapping[type[FixStep], str] = {
     WriteFileStep: "file",
     WindowsFileStep: "windows-file",
@@ -215,7 +221,8 @@ class Fixer:
     async def _rolled_back(
         self, entry: JournalEntry, plan: FixPlan, recorded: list[AppliedStep], error: TwinrigError
     ) -> TwinrigError:
-        trouble = await self._roll_back(entry, recorded)
+        done = recorded[:-1] if isinstance(error, _UNTOUCHED) else recorded
+        trouble = await self._roll_back(entry, done)
         if trouble is None:
             text = message(
                 "“{fix}” was not applied: {reason} Nothing is left of it.",
