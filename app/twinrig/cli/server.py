@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinrig.cli.format import duration
 from twinrig.cli.going_back import offer_last_good
 from twinrig.cli.phases import PhaseFollower, phase_line
+from twinrig.cli.prove import prove
 from twinrig.cli.session import (
     FINDINGS,
     FINE,
@@ -38,6 +39,10 @@ async def start(session: Session) -> int:
             terminal.say(message("The supervisor is at work; the server loads by itself."))
             return FINE
         record = await follow_start(terminal, bench, profile.id, args.timeout)
+        if args.prove is not None and record.state is ServerState.READY:
+            proof = await prove(terminal, bench, profile.id, args.prove)
+            terminal.data({"record": record, "proof": proof})
+            return FINE if proof.kept else FINDINGS
         terminal.data(record)
         if record.state is ServerState.FAILED:
             await offer_last_good(terminal, bench, profile.id)

@@ -26,6 +26,7 @@ from twinrig.services.last_good import LastGood
 from twinrig.services.models import ModelLibrary
 from twinrig.services.monitor import Monitor
 from twinrig.services.nccl_candidates import CandidateTable
+from twinrig.services.persistence import PersistenceProof
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.switching import Switching
@@ -64,6 +65,12 @@ class Workbench:
     hub: Hub
     open_counters: Callable[[], WindowsCounters] | None = None
     distro: str = ""
+    quiet_host: Host | None = None
+
+    @property
+    def onlooker(self) -> Host:
+        """The host for whoever only looks: it never starts a machine, HostError tells it sleeps."""
+        return self.quiet_host or self.host
 
     def history_store(self) -> HistoryStore:
         """Minutes and events of this target, on disk."""
@@ -72,6 +79,10 @@ class Workbench:
     def benchmark_store(self) -> BenchmarkStore:
         """Results of benchmarks on this target."""
         return BenchmarkStore(self.layout.root / "benchmarks.json")
+
+    def persistence(self) -> PersistenceProof:
+        """Proves that a server stays when it is left alone."""
+        return PersistenceProof(self.controller, self.clock, self.service_kind, self.quiet_host)
 
     def last_good(self) -> LastGood:
         """Settings of each profile's last start that was proven."""
@@ -84,7 +95,7 @@ class Workbench:
     def monitor(self, interval_s: float = 1.0) -> Monitor:
         """A new monitor with a sampler of its own; read it by one consumer."""
         sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s, self.open_counters)
-        facts = self.estimating()
+        facts = self.estimating(self.onlooker)
         return Monitor(
             sampler,
             self.controller,
@@ -97,10 +108,10 @@ class Workbench:
             lambda profile: kv_bytes_per_token(facts, profile),
         )
 
-    def estimating(self) -> Estimating:
+    def estimating(self, host: Host | None = None) -> Estimating:
         """Facts for estimates: cards, models, and what earlier starts showed."""
         return Estimating(
-            self.host,
+            host or self.host,
             self.open_gpu_probe,
             self.controller,
             self.clock,
