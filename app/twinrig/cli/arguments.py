@@ -13,6 +13,9 @@ from twinrig.cli.setup_arguments import add_models, add_setup
 from twinrig.messages import LANGUAGES, N_, Translator
 from twinrig.services.recipes import NAMES as RECIPES
 
+PROOF_S = 120.0
+"""As ``services.persistence``, which is too heavy to be imported for the help."""
+
 TARGETS = ("auto", "local", "wsl", "demo")
 Adder = Callable[[argparse.ArgumentParser, Translator], None]
 
@@ -183,6 +186,16 @@ def _start(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _profile(parser, tr)
     _no_wait(parser, tr)
     _ready_timeout(parser, tr)
+    parser.add_argument(
+        "--prove",
+        nargs="?",
+        type=_seconds,
+        const=PROOF_S,
+        metavar="SECONDS",
+        help=tr.text(
+            N_("then leave it alone (two minutes) and say whether it stays; also if it runs")
+        ),
+    )
 
 
 def _switch(parser: argparse.ArgumentParser, tr: Translator) -> None:
