@@ -172,7 +172,7 @@ class ServerController:
         active = record is not None and record.state in ACTIVE_STATES
         answering = await self._answering(record) if record is not None and active else None
         if record is not None and active and not alive:
-            problem = _orphan_text(answering)
+            problem = _orphan_text(answering, self._manager.kind)
         return ServerStatus(
             profile_id, record, alive, answering, problem, await self._autostart_of(profile_id)
         )
@@ -458,7 +458,12 @@ class ServerController:
         return message("Look at {path}.", path=str(self._layout.supervisor_log(profile_id)))
 
 
-def _orphan_text(answering: bool | None) -> Message:
+def _orphan_text(answering: bool | None, kind: str) -> Message:
+    if kind == "windows-task" and not answering:
+        return message(
+            "The server is gone with what kept it: its task was ended, or you signed out of "
+            "Windows. Start begins anew, Stop tidies up what is left."
+        )
     if answering:
         return message(
             "The supervisor is gone, but the server still answers. Stop it to tidy up, "
