@@ -137,6 +137,7 @@ def open_workbench(
         service_kind=manager.kind,
         open_counters=windows.open_counters if windows else None,
         distro=rig.distro,
+        quiet_host=rig.quiet_host,
         collective=collective,
         candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
         setup=EngineSetup(

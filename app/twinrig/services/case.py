@@ -102,7 +102,7 @@ async def own_case(
             facts["exit"] = record.last_exit
         if record.started_at_s is not None and not bench.demo:
             age = max(0.0, bench.clock.now() - record.started_at_s)
-            facts["dmesg"] = await kernel_log(bench.host, age)
+            facts["dmesg"] = await kernel_log(bench.onlooker, age)
     changes = bench.journal.entries()
     return Case(
         str(path), {**facts, **given}, profile, changes, state=state, secrets=tuple(secrets)
