@@ -42,7 +42,8 @@ class Option:
 
     ``id`` is the product's name, ``engine_key`` the engine's own; ``versions`` is a PEP 440
     specifier set ("" = all). ``default`` None means: leave it to the engine. ``minimum`` and
-    ``maximum`` are inclusive. ``choices`` are suggestions only when ``free_text`` is set.
+    ``maximum`` are inclusive. ``choices`` are suggestions only when ``free_text`` is set;
+    ``choice_versions`` names those that only some versions know, with their specifier set.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Option:
     maximum: float | None = None
     multiple_of: int | None = None
     choices: tuple[str, ...] = ()
+    choice_versions: tuple[tuple[str, str], ...] = ()
     free_text: bool = False
     unit: str = ""
     versions: str = ""

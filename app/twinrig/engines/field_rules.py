@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from twinrig.domain.errors import FieldError
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, PROFILE_ID, Profile
-from twinrig.engines.option_table import known_to
+from twinrig.engines.option_table import known_to, late_choice
 from twinrig.messages import Message, message
 
 OWN_VARIABLES = frozenset({"TWINRIG_RUN_ID"})
@@ -87,6 +87,15 @@ def _setting(
         return None, words.unknown(name)
     if not known_to(option, version):
         return None, words.other_version(option, version)
+    span = late_choice(option, value, version)
+    if span is not None:
+        fault = message(
+            "{value} needs version {versions}; installed is {version}",
+            value=str(value),
+            versions=span,
+            version=version,
+        )
+        return None, fault
     converted, fault = option.check(value)
     if fault is None and converted is not None:
         fault = words.content_fault(option, converted)

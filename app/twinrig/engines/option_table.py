@@ -57,13 +57,35 @@ def known_to(option: Option, version: str) -> bool:
 
     Local tags ("0.32.0+cpu") and pre-releases count as the version they carry.
     """
-    if not option.versions or not version:
+    return _holds(option.versions, version)
+
+
+def rows_for(options: Sequence[Option], version: str) -> tuple[Option, ...]:
+    """Rows that the engine's ``version`` knows, each with the choices that it knows."""
+    return tuple(_narrowed(option, version) for option in options if known_to(option, version))
+
+
+def late_choice(option: Option, value: object, version: str) -> str | None:
+    """The specifier set that ``version`` does not meet and this choice needs; None when fine."""
+    for choice, span in option.choice_versions:
+        if choice == value and not _holds(span, version):
+            return span
+    return None
+
+
+def _narrowed(option: Option, version: str) -> Option:
+    known = tuple(c for c in option.choices if late_choice(option, c, version) is None)
+    return option if known == option.choices else replace(option, choices=known)
+
+
+def _holds(span: str, version: str) -> bool:
+    if not span or not version:
         return True
     try:
         parsed = Version(version)
     except InvalidVersion:
         return True
-    return SpecifierSet(option.versions).contains(parsed.base_version, prereleases=True)
+    return SpecifierSet(span).contains(parsed.base_version, prereleases=True)
 
 
 def _option(row: object, where: str) -> Option:
@@ -82,7 +104,8 @@ def _option(row: object, where: str) -> Option:
         minimum=_bound(row, "min", where),
         maximum=_bound(row, "max", where),
         multiple_of=_step(row, where),
-        choices=_choices(row, where),
+        choices=tuple(choice for choice, _ in _choices(row, where)),
+        choice_versions=tuple((c, span) for c, span in _choices(row, where) if span),
         free_text=_flag(row, "free_text", False, where),
         expert=_flag(row, "expert", True, where),
         **{name: _text(row, name, where, required=False) for name in _TEXT_FIELDS},
@@ -144,12 +167,27 @@ def _step(row: Mapping[str, Any], where: str) -> int | None:
     return value
 
 
-def _choices(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _choices(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+    """Each choice with the versions that know it: a text, or ``{value: ..., versions: ...}``."""
     value = row.get("choices", [])
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise OptionTableError(f"{where}: choices must be a list of texts")
-    _refuse_duplicates(value, where)
-    return tuple(value)
+    if not isinstance(value, list):
+        raise OptionTableError(f"{where}: choices must be a list")
+    pairs = tuple(_choice(entry, where) for entry in value)
+    _refuse_duplicates([choice for choice, _ in pairs], where)
+    return pairs
+
+
+def _choice(entry: object, where: str) -> tuple[str, str]:
+    if isinstance(entry, str):
+        return entry, ""
+    if not isinstance(entry, dict) or set(entry) != {"value", "versions"}:
+        raise OptionTableError(f"{where}: choices must be texts, or value and versions")
+    choice, span = (_text(entry, name, where) for name in ("value", "versions"))
+    try:
+        SpecifierSet(span)
+    except InvalidSpecifier as error:
+        raise OptionTableError(f"{where}: versions of {choice}: {error}") from error
+    return choice, span
 
 
 def _member(kind: type[Any], row: Mapping[str, Any], name: str, where: str) -> Any:

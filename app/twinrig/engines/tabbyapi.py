@@ -20,7 +20,7 @@ from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines import tabbyapi_config as config
 from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
-from twinrig.engines.option_table import known_to, parse_options
+from twinrig.engines.option_table import parse_options, rows_for
 from twinrig.engines.tabbyapi_adoption import adopt, adoption_reads
 from twinrig.engines.tabbyapi_launch import (
     CONFIG_FILE,
@@ -47,6 +47,7 @@ class TabbyApiEngine:
         "python",
         checkout=("main.py", "common/config_models.py", "backends/exllamav3"),
         usual_place="~/tabbyAPI",
+        native=("exllamav3_ext",),
     )
     simulated = False
     unguarded_paths = ("/health", "/.well-known/serviceinfo", "/docs", "/redoc", "/openapi.json")
@@ -60,7 +61,7 @@ class TabbyApiEngine:
 
     def options(self, version: str = "") -> tuple[Option, ...]:
         """Rows that ``version`` of exllamav3 knows ("" or unparsable = all)."""
-        return tuple(option for option in self._table if known_to(option, version))
+        return rows_for(self._table, version)
 
     def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, SettingValue]:
         """Both cards together with equal shares, a modest context, an 8-bit cache."""

@@ -13,7 +13,7 @@ from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
 from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
-from twinrig.engines.option_table import known_to, parse_options
+from twinrig.engines.option_table import parse_options, rows_for
 from twinrig.engines.vllm_adoption import adopt, adoption_reads
 from twinrig.engines.vllm_defaults import default_environment, default_settings
 from twinrig.engines.vllm_launch import launch_spec
@@ -31,7 +31,9 @@ class VllmEngine:
 
     id = "vllm"
     name = "vLLM"
-    layout = InstallLayout("vllm", "vllm", usual_place="~/venvs/vllm")
+    layout = InstallLayout(
+        "vllm", "vllm", usual_place="~/venvs/vllm", native=("vllm._C",)
+    )
     simulated = False
     unguarded_paths = UNGUARDED_PATHS
     default_port = 8000
@@ -41,7 +43,7 @@ class VllmEngine:
 
     def options(self, version: str = "") -> tuple[Option, ...]:
         """Rows that ``version`` knows ("" or unparsable = all)."""
-        return tuple(option for option in self._table if known_to(option, version))
+        return rows_for(self._table, version)
 
     def defaults(self, *, gpu_count: int, on_wsl: bool, version: str) -> Mapping[str, SettingValue]:
         """Settings of a new profile, for so many cards."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from twinrig.domain.options import OptionGroup, OptionKind
-from twinrig.engines.option_table import OptionTableError, known_to, parse_options
+from twinrig.engines.option_table import (
+    OptionTableError,
+    known_to,
+    late_choice,
+    parse_options,
+    rows_for,
+)
 
 HEAD = "schema_version: 1\nengine: x\noptions:\n"
 ROW = """
@@ -97,9 +103,30 @@ def test_choices_must_be_texts_and_different() -> None:
     row = ROW.replace("kind: int", "kind: choice").replace("    default: 8\n", "")
     row = row.replace("    min: 1\n    max: 100\n    step: 4\n", "")
     assert parse_options(HEAD + row + "    choices: [a, b]", "t")[0].choices == ("a", "b")
-    for bad, fault in (("[1, 2]", "list of texts"), ("[a, a]", "given twice: a")):
+    for bad, fault in (
+        ("[1, 2]", "must be texts"),
+        ("a", "must be a list"),
+        ("[a, a]", "given twice: a"),
+        ('[a, {value: a, versions: ">=1"}]', "given twice: a"),
+        ("[{value: a}]", "must be texts, or value and versions"),
+        ("[{value: a, versions: new}]", "versions of a"),
+    ):
         with pytest.raises(OptionTableError, match=fault):
             parse_options(HEAD + row + f"    choices: {bad}", "t")
+
+
+@pytest.mark.parametrize(
+    ("version", "choices"),
+    [("0.19", ("a",)), ("0.20.1", ("a", "b")), ("", ("a", "b")), ("a fork", ("a", "b"))],
+)
+def test_versions_decide_which_choices_are_known(version: str, choices: tuple[str, ...]) -> None:
+    row = ROW.replace("kind: int", "kind: choice").replace("    default: 8\n", "")
+    row = row.replace("    min: 1\n    max: 100\n    step: 4\n", "")
+    table = parse_options(HEAD + row + '    choices: [a, {value: b, versions: ">=0.20"}]', "t")
+    (option,) = rows_for(table, version)
+    assert option.choices == choices
+    assert late_choice(table[0], "a", version) is None
+    assert late_choice(table[0], "b", version) == (None if "b" in choices else ">=0.20")
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,21 @@ def test_an_option_of_another_version_names_both_versions(
     assert "0.24.0" in text and "max-num-queued-reqs" in text and ">=0.29" in text
 
 
+def test_a_choice_of_a_later_version_names_both_versions(
+    engine: VllmEngine, make_profile: Make
+) -> None:
+    settings = {"kv_cache_dtype": "octave_k3v4"}
+    older = make_profile(engine=EngineRef("vllm", "", "0.32.0"), settings=settings)
+    assert faults(engine, older) == {
+        "settings.kv_cache_dtype": "octave_k3v4 needs version >=0.33; installed is 0.32.0"
+    }
+    for version in ("0.33.0", ""):
+        newer = make_profile(engine=EngineRef("vllm", "", version), settings=settings)
+        assert faults(engine, newer) == {}
+    (row,) = (o for o in engine.options("0.32.0") if o.id == "kv_cache_dtype")
+    assert "ultraquant_4bit" in row.choices and "octave_k3v4" not in row.choices
+
+
 @pytest.mark.parametrize(
     ("host", "key", "field"),
     [
