@@ -85,6 +85,7 @@ def ask_version(places: Places) -> tuple[int, int] | None:
             encoding="utf-8",
             errors="replace",
             timeout=60,
+            creationflags=packages.NO_WINDOW,
             check=False,
         )
         major, minor = map(int, done.stdout.split())
@@ -124,7 +125,12 @@ def _require_ensurepip(places: Places, progress: Progress) -> None:
 
 def _has_ensurepip() -> bool:
     code = "import ensurepip, venv"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        creationflags=packages.NO_WINDOW,
+        check=False,
+    )
     return done.returncode == 0
 
 

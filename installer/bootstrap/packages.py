@@ -18,6 +18,8 @@ from bootstrap.progress import Progress
 WEIGHTS = {"pyside6_essentials": 40, "cryptography": 3, "shiboken6": 2, "mypy": 6, "ruff": 5}
 KEPT_LINES = 400
 TICK_S = 0.5
+NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+"""For every program started on a double click: on Windows it would flash a console."""
 DROPPED = (
     "PIP_CONSTRAINT",
     "PIP_FIND_LINKS",
@@ -90,7 +92,7 @@ def run_logged(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            creationflags=NO_WINDOW,
             encoding="utf-8",
             errors="replace",
         ) as process:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bootstrap import stamp
 from bootstrap.main import child_environment
+from bootstrap.packages import NO_WINDOW
 from bootstrap.places import Places
 from bootstrap.problems import Problem
 from bootstrap.progress import Progress, Silent
@@ -48,6 +49,7 @@ def start_panel(places: Places, argv: Sequence[str], show: Callable[[str], None]
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
+            creationflags=NO_WINDOW,
         )
     try:
         code = child.wait(EARLY_S)

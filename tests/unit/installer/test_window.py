@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -124,3 +125,18 @@ def test_the_command_file_opens_no_console_of_its_own() -> None:
     assert b"\r\n" in text and b"\n" not in text.replace(b"\r\n", b"")
     assert b'start "" /b pyw' in text
     assert text.startswith(b"@echo off\r\n")
+
+
+def test_no_program_of_a_double_click_opens_a_console() -> None:
+    """``main`` runs in a console; ``apt`` exists on Linux only."""
+    bare, seen = [], 0
+    for path in sorted((ROOT / "installer" / "bootstrap").glob("*.py")):
+        if path.name in ("main.py", "apt.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("subprocess."):
+                seen += 1
+                if not any(word.arg == "creationflags" for word in node.keywords):
+                    bare.append(f"{path.name}:{node.lineno}")
+    assert seen >= 4
+    assert bare == []
