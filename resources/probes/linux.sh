@@ -18,8 +18,8 @@ export MODEL=${3-} VENV=${4-} ENDPOINT=${5-} ROOT=${6-}
 # Seconds a probe may take; nvidia-smi can wait for a driver that starts or hangs.
 limit_of() {
   case $1 in
-    gpu | driver) echo 6 ;;
-    model) echo 5 ;;
+    gpu | driver | holders) echo 6 ;;
+    model | model_config) echo 5 ;;
     *) echo 3 ;;
   esac
 }
@@ -51,13 +51,20 @@ probe_system() {
   echo "user=$(id -un 2>/dev/null || id -u)"
 }
 
-# "# PROGRAM", then one CSV line a card: index, uuid, name, total MiB, used MiB, driver, capability
+# "# PROGRAM", then one CSV line a card: index, uuid, name, total MiB, used MiB, driver, capability,
+# newest PCIe generation, PCIe lanes in use and possible, power limit in force and of the maker
 probe_gpu() {
   local smi fields=index,uuid,name,memory.total,memory.used,driver_version answer status
+  local link=pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max
   smi=$(find_smi) || return
   echo "# $smi"
-  answer=$("$smi" --query-gpu="$fields,compute_cap" --format=csv,noheader,nounits)
+  answer=$("$smi" --query-gpu="$fields,compute_cap,$link,power.limit,power.default_limit" \
+    --format=csv,noheader,nounits)
   status=$?
+  if [ "$status" -ne 0 ] && [[ $answer == *"not a valid field"* ]]; then
+    answer=$("$smi" --query-gpu="$fields,compute_cap" --format=csv,noheader,nounits)
+    status=$?
+  fi
   # Drivers before 510 do not know compute_cap; they say so on standard output.
   if [ "$status" -ne 0 ] && [[ $answer == *compute_cap* ]]; then
     answer=$("$smi" --query-gpu="$fields" --format=csv,noheader,nounits)
@@ -79,6 +86,48 @@ probe_driver() {
   case $status in 124 | 127 | 137) status=1 ;; esac
   [ ! -r "$ROOT/proc/driver/nvidia/version" ] || head -n 2 "$ROOT/proc/driver/nvidia/version"
   return "$status"
+}
+
+# checked=yes, "app PID MIB NAME" for each program that computes as nvidia-smi lists it ("-" = not
+# told), "open PID RUN_ID COMMAND" for each process of ours that has a card open
+probe_holders() {
+  local smi pid line
+  smi=$(find_smi) || return
+  "$smi" --query-compute-apps=pid,used_memory,process_name --format=csv,noheader,nounits 2>/dev/null |
+    sed -n 's/^ *\([0-9][0-9]*\), *\([0-9]*\)[^,]*, *\(.*\)$/app \1 \2 \3/p' | sed 's/^\(app [0-9]*\)  /\1 - /'
+  for pid in $(find "$ROOT"/proc/[0-9]*/fd \( -lname '/dev/dxg' -o -lname '/dev/nvidia[0-9]*' \) 2>/dev/null |
+    sed 's|.*/proc/\([0-9]*\)/fd/.*|\1|' | sort -un); do
+    line=$(holder "$pid")
+    echo "open ${line#holder }"
+  done
+  echo "checked=yes"
+}
+
+# "files SOFT HARD" and "memlock SOFT HARD" of a process that we start
+probe_limits() {
+  sed -n 's/^Max open files  *\([^ ]*\)  *\([^ ]*\) .*/files \1 \2/p;s/^Max locked memory  *\([^ ]*\)  *\([^ ]*\) .*/memlock \1 \2/p' \
+    "$ROOT/proc/self/limits"
+}
+
+# systemd=yes|no, linger=yes|no (whether the user's services outlive a log-off), user=
+probe_session() {
+  local user
+  user=$(id -un) || return
+  if [ -d "$ROOT/run/systemd/system" ]; then echo "systemd=yes"; else echo "systemd=no"; fi
+  if [ -e "$ROOT/var/lib/systemd/linger/$user" ]; then echo "linger=yes"; else echo "linger=no"; fi
+  echo "user=$user"
+}
+
+# checked=yes, "set FILE NAME=VALUE" for settings of CUDA's world that shells or logins give to all
+probe_shell_settings() {
+  local file
+  echo "checked=yes"
+  for file in "$ROOT/etc/environment" "$ROOT"/etc/environment.d/*.conf "$ROOT"/etc/profile.d/*.sh \
+    "$HOME/.profile" "$HOME/.bash_profile" "$HOME/.bashrc" "$HOME/.zshrc" "$HOME/.zprofile" \
+    "$HOME"/.config/environment.d/*.conf "$HOME/.config/fish/config.fish"; do
+    [ -r "$file" ] && [ -f "$file" ] || continue
+    sed -nE "s~^[[:space:]]*(export[[:space:]]+|set[[:space:]]+-gx[[:space:]]+)?((NCCL_[A-Z0-9_]+|PYTORCH_(CUDA_)?ALLOC_CONF|CUDA_LAUNCH_BLOCKING|CUDA_VISIBLE_DEVICES|LD_PRELOAD))[= ][\"']?([^\"' #;]*).*~set ${file#"$ROOT"} \2=\5~p" "$file"
+  done
 }
 
 # python=, interpreter=ok|missing, dist NAME VERSION, torch_cuda=, cudart=N (present),
@@ -135,10 +184,11 @@ probe_memory() {
   grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' "$ROOT/proc/meminfo"
 }
 
-# df of /dev/shm, then what engines left there: "left BYTES NAME"
+# df of /dev/shm, then what engines left there: "left BYTES NAME", "mapped NAME" when a process uses it
 probe_shm() {
   df -Pk "$ROOT/dev/shm" || return
   local entry
+  grep -hosE "/dev/shm/(nccl-|psm_|vllm).*" "$ROOT"/proc/[0-9]*/maps | sort -u | sed 's/^/mapped /'
   for entry in "$ROOT"/dev/shm/nccl-* "$ROOT"/dev/shm/psm_* "$ROOT"/dev/shm/vllm*; do
     [ ! -f "$entry" ] || stat -c "left %s %n" "$entry" 2>/dev/null
   done
@@ -200,9 +250,10 @@ probe_ptrace() {
 }
 
 # driver=yes|no (Windows' user-mode driver), wsl_version=, "foreign PATH" for another libcuda,
-# "package NAME" for installed packages of a Linux driver
+# "package NAME" for installed packages of a Linux driver, "library PATH" for each libcuda that
+# programs find, the first one first, libraries=listed when that could be asked
 probe_wsl() {
-  local file
+  local file loader
   if [ -e "$ROOT/usr/lib/wsl/lib/libcuda.so.1" ]; then echo "driver=yes"; else echo "driver=no"; fi
   ! type -P wslinfo >/dev/null || wslinfo --wsl-version 2>/dev/null | tr -d '\r' |
     sed -n 's/^\([0-9][0-9.]*\)$/wsl_version=\1/p'
@@ -213,6 +264,8 @@ probe_wsl() {
   [ ! -r "$ROOT/var/lib/dpkg/status" ] ||
     awk '/^Package: /{name=$2} /^Status: .* installed$/{print name}' "$ROOT/var/lib/dpkg/status" |
     grep -E '^(nvidia-driver-|nvidia-dkms-|nvidia-kernel-|libnvidia-compute-|cuda-drivers)' | sed 's/^/package /'
+  loader=$(type -P ldconfig || type -P /sbin/ldconfig) &&
+    "$loader" -p 2>/dev/null | sed -n 's/^[[:space:]]*libcuda\.so\.1 .*=> /library /p' && echo "libraries=listed"
   return 0
 }
 
@@ -277,6 +330,37 @@ probe_wsl_conf() {
   sum=$(sha256sum "$file") || return
   echo "sha256=${sum%% *}"
   echo "base64=$(base64 <"$file" | tr -d '\n')"
+}
+
+# "absent PATH" or "sha256 HASH PATH" for files that fixes of ours may write
+probe_drop_ins() {
+  local file sum
+  for file in /etc/security/limits.d/60-twinrig.conf /etc/systemd/user.conf.d/60-twinrig.conf \
+    /etc/systemd/system/user@.service.d/60-twinrig.conf /etc/ld.so.conf.d/ld.wsl.conf; do
+    if [ -e "$ROOT$file" ]; then
+      sum=$(sha256sum "$ROOT$file") || return
+      echo "sha256 ${sum%% *} $file"
+    else
+      echo "absent $file"
+    fi
+  done
+}
+
+# hostname=, known=yes|no (whether /etc/hosts has it), "sha256=" and "base64=" of that file
+probe_hosts() {
+  local name file="$ROOT/etc/hosts" sum
+  read -r name <"$ROOT/proc/sys/kernel/hostname" || return
+  echo "hostname=$name"
+  sum=$(sha256sum "$file") || return
+  if sed 's/#.*//' "$file" | tr '\t' ' ' | grep -qiE "(^| )${name//./\\.}( |\$)"; then echo "known=yes"; else echo "known=no"; fi
+  echo "sha256=${sum%% *}"
+  echo "base64=$(base64 <"$file" | tr -d '\n')"
+}
+
+# The model's config.json in one line
+probe_model_config() {
+  [ -r "$MODEL/config.json" ] || return 0
+  head -c 262144 "$MODEL/config.json" | tr '\r\n\t' '   '
 }
 
 # exists=, filesystem=, "file BYTES NAME", "shard NAME" (of the index), "index_bytes=N",

@@ -109,6 +109,9 @@ async def test_fixed_proven_and_taken_back(scenario: Scenario, tmp_path: Path) -
     if scenario.proven:
         assert first.id not in [finding.id for finding in await rig.findings()]
 
+    if scenario.keeps:
+        assert not plan.reversible and plan.risk is not None
+        return
     await rig.fixer.undo(outcome.entry_id)
     assert rig.state() == before
 

@@ -11,6 +11,7 @@ from twinrig.checks.engine_facts import dist_version, within
 from twinrig.checks.judging import evidence_of, failed, on_wsl, passed, probe_fault, unknown, warned
 from twinrig.checks.profile_facts import rank_count
 from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Severity
+from twinrig.domain.profile import Profile
 from twinrig.messages import N_, message
 
 ID = "exllamav3-version"
@@ -55,6 +56,22 @@ def _source_package(version: str, facts: Facts) -> CheckResult | None:
 def _old(version: str, facts: Facts) -> CheckResult | None:
     evidence = evidence_of(facts.probe("environment"))
     params = (("version", version),)
+    if _drafts(facts.profile) and within(version, "<1.0.0"):
+        return warned(
+            ID,
+            message(
+                "exllamav3 {version} repeats itself when it guesses ahead for several requests; "
+                "1.0.0 mended it.",
+                version=version,
+            ),
+            Finding(
+                "exl3-draft-rewind",
+                params,
+                Severity.WARNING,
+                ("pkg-upgrade-exllamav3",),
+            ),
+            evidence,
+        )
     if rank_count(facts.profile) < 2:
         return None
     if on_wsl(facts) and within(version, "<1.1.0"):
@@ -86,6 +103,13 @@ def _old(version: str, facts: Facts) -> CheckResult | None:
     return None
 
 
+def _drafts(profile: Profile | None) -> bool:
+    """Speculative decoding for several requests at a time; unset leaves it to tabbyAPI."""
+    if profile is None or profile.settings.get("draft_mode") in (None, "disabled"):
+        return False
+    return profile.settings.get("max_batch_size") != 1
+
+
 CHECK = Check(
     id=ID,
     title=N_("exllamav3 has no known fault"),
@@ -94,5 +118,10 @@ CHECK = Check(
     requires=("engine-installed",),
     needs_profile=True,
     engines=("tabbyapi",),
-    findings=("exl3-source-package", "exl3-tp-hostptr", "exl3-tp-sync-timeout"),
+    findings=(
+        "exl3-source-package",
+        "exl3-tp-hostptr",
+        "exl3-tp-sync-timeout",
+        "exl3-draft-rewind",
+    ),
 )

@@ -9,7 +9,7 @@ from twinrig.domain.ports import CommandResult, Script
 from twinrig.domain.probes import PROBE_SCRIPT, ProbeRequest, parse_frames
 from twinrig.domain.profile import Profile
 
-SLOW_PROBES = ("model", "gpu", "driver")
+SLOW_PROBES = ("model", "model_config", "gpu", "driver", "holders")
 """Probes that can hang on a disk or a driver; they run last, so that the others are answered."""
 
 

@@ -16,7 +16,7 @@ from twinrig.checks.judging import (
     tagged,
     warned,
 )
-from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Severity
+from twinrig.domain.checks import Check, CheckResult, Facts, Finding, ProbeOutput, Severity
 from twinrig.messages import N_, message
 
 ID = "wsl-driver"
@@ -50,7 +50,32 @@ def judge(facts: Facts) -> CheckResult:
             ),
             evidence_of(output),
         )
-    return passed(ID, message("The driver is the one of Windows"), evidence_of(output))
+    return _loader(output) or passed(
+        ID, message("The driver is the one of Windows"), evidence_of(output)
+    )
+
+
+def _loader(output: ProbeOutput) -> CheckResult | None:
+    """Programs take the first libcuda in the loader's list, wherever Windows' own one lies."""
+    found = tagged(output, "library")
+    if key_values(output).get("libraries") != "listed" or (found and _of_windows(found[0])):
+        return None
+    if found:
+        finding = Finding(
+            _KIND,
+            (("foreign", found[0]),),
+            Severity.WARNING,
+            ("wsl-remove-linux-driver", "wsl-ldpath-wsllib", "wsl-restart"),
+        )
+        text = message("Programs find another driver library first: {name}", name=found[0])
+        return warned(ID, text, finding, evidence_of(output))
+    finding = Finding("wsl-driver-not-listed", (), Severity.WARNING, ("wsl-ldpath-wsllib",))
+    text = message("Programs do not find the driver's library; its folder is not in the list.")
+    return warned(ID, text, finding, evidence_of(output))
+
+
+def _of_windows(path: str) -> bool:
+    return "/wsl/" in path
 
 
 CHECK = Check(
@@ -58,5 +83,5 @@ CHECK = Check(
     title=N_("No Linux driver inside WSL"),
     probes=("system", "wsl"),
     judge=judge,
-    findings=(_KIND,),
+    findings=(_KIND, "wsl-driver-not-listed"),
 )

@@ -25,6 +25,7 @@ from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
 from twinrig.hosts.windows.side import WindowsSide
 from twinrig.messages import message
+from twinrig.services import native_import
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
 from twinrig.services.controller import ServerController
 from twinrig.services.engine_setup import EngineSetup, SetupSources
@@ -33,8 +34,9 @@ from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import USUAL_FOLDERS, WINDOWS_FOLDERS, ModelLibrary
+from twinrig.services.native_import import NativeImportProbe
 from twinrig.services.nccl_candidates import load_candidates
-from twinrig.services.preflight import Preflight
+from twinrig.services.preflight import Preflight, ProbeProgram
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
@@ -86,9 +88,12 @@ def open_workbench(
     profiles = ProfileStore(paths.profiles, rig.engines)
     finder = EngineFinder(rig.host, rig.engines, places=_places(environ), built_in=rig.built_in)
     collective = CollectiveProgram(rig.host, assets.read_text)
+    programs: dict[str, ProbeProgram] = {
+        PROBE: CollectiveProbe(collective),
+        native_import.PROBE: NativeImportProbe(rig.host, rig.engines, assets.read_text),
+    }
     windows = rig.windows
     facts = windows.facts if windows else None
-    programs = {PROBE: CollectiveProbe(collective)}
     preflight = Preflight(rig.host, CHECKS, finder, clock, programs=programs, windows=facts)
     journal = Journal(root / "journal.jsonl")
     manager = service_manager(rig.target, root, environ, rig.distro)

@@ -47,12 +47,16 @@ class AdminStep:
 
 @dataclass(frozen=True)
 class CommandStep:
-    """Run ``argv`` on the target; ``revert_argv`` takes it back (None = cannot)."""
+    """Run ``argv`` on the target; ``revert_argv`` takes it back (None = cannot).
+
+    ``done_text`` is what the program says when it fails because nothing is left to do.
+    """
 
     argv: tuple[str, ...]
     revert_argv: tuple[str, ...] | None
     root: bool = False
     timeout_s: float = 60.0
+    done_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,7 @@ class RestartWslStep:
     whole: bool = True
 
 
-FixStep = (
-    WriteFileStep | WindowsFileStep | CommandStep | ProfileStep | AdminStep | RestartWslStep
-)
+FixStep = WriteFileStep | WindowsFileStep | CommandStep | ProfileStep | AdminStep | RestartWslStep
 
 
 @dataclass(frozen=True)

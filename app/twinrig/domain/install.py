@@ -30,10 +30,12 @@ class InstallLayout:
     ``package`` is the distribution whose metadata tells the version ("" = comes with Twinrig),
     ``program`` what to start in the environment's ``bin``. ``checkout`` names files that mark a
     source folder which is run in place; the environment then lies in it or beside it.
-    ``usual_place`` is where to advise people to install it.
+    ``usual_place`` is where to advise people to install it. ``native`` are the Python modules that
+    are compiled: they load only where torch, CUDA and driver fit.
     """
 
     package: str
     program: str = ""
     checkout: tuple[str, ...] = ()
     usual_place: str = ""
+    native: tuple[str, ...] = ()

@@ -31,9 +31,7 @@ class VllmEngine:
 
     id = "vllm"
     name = "vLLM"
-    layout = InstallLayout(
-        "vllm", "vllm", usual_place="~/venvs/vllm", native=("vllm._C",)
-    )
+    layout = InstallLayout("vllm", "vllm", usual_place="~/venvs/vllm", native=("vllm._C",))
     simulated = False
     unguarded_paths = UNGUARDED_PATHS
     default_port = 8000

@@ -1,7 +1,8 @@
-"""Let other devices reach a server in WSL: the rules of Windows, by its mode of networking.
+"""Let other devices reach a server, and end it again.
 
-NAT: ``netsh interface portproxy`` to the virtual machine, and a rule of the Windows firewall for
-the local network. Mirrored: a rule of the Hyper-V firewall, whose default is to block.
+On Linux it is the address on which the server listens. For a server in WSL Windows must let it
+through too. NAT: ``netsh interface portproxy`` to the virtual machine, and a rule of the Windows
+firewall for the local network. Mirrored: a rule of the Hyper-V firewall, whose default is to block.
 """
 
 from __future__ import annotations
@@ -9,48 +10,99 @@ from __future__ import annotations
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.elevation import AdminAction, AdminTask
 from twinrig.domain.errors import UsageError
-from twinrig.domain.fixes import AdminStep, FixPlan
+from twinrig.domain.fixes import AdminStep, FixPlan, FixStep, ProfileStep
 from twinrig.domain.profile import PROFILE_ID, Profile
 from twinrig.domain.wsl_config import networking_mode
 from twinrig.engines.field_rules import is_loopback
-from twinrig.fixes.planning import UndecidedError, needs_profile
+from twinrig.fixes.planning import UndecidedError, needs_profile, nothing_to_change
 from twinrig.fixes.wslconfig_edits import read_config
 from twinrig.messages import N_, Message, message
 
+ANYWHERE, HERE = "0.0.0.0", "127.0.0.1"
 MIRRORED, NAT = "mirrored", "nat"
-RISK = message(
-    "Every device of your network can then try the server. The key travels unencrypted; use it in "
-    "a network that you trust."
-)
+_PROBES = ("system", "windows_wslconfig", "address")
 
 
 class LanOpen:
-    """For a profile that listens for other devices and has a key."""
+    """For a profile that has a key. The finding may name the paths that need none."""
 
     id = "lan-open"
     title = N_("Let other devices reach the server")
-    probes: tuple[str, ...] = ("windows_wslconfig", "address")
+    probes: tuple[str, ...] = _PROBES
 
     def plan(self, finding: Finding, facts: Facts) -> FixPlan:
-        """Raises UsageError for a server that has no key or is for this computer only."""
+        """Raises UsageError for a server without a key, UndecidedError from inside WSL."""
         profile = needs_profile(facts.profile)
         refuse_unguarded(profile)
+        way = windows_way(profile, facts)
+        here = is_loopback(profile.network.host)
+        bind = (_bind(profile, ANYWHERE, "reachable from other devices"),) if here else ()
+        rules = () if way is None else (AdminStep(*way),)
+        steps: tuple[FixStep, ...] = (*bind, *rules)
+        title = message("Let other devices reach port {port}", port=profile.network.port)
+        if not steps:
+            raise nothing_to_change(title)
+        return FixPlan(
+            self.id,
+            title,
+            steps,
+            risk=_risk(finding),
+            needs_admin=bool(rules),
+            needs_restart=bool(bind),
+        )
+
+
+class LanClose:
+    """The server is for this computer only again."""
+
+    id = "lan-close"
+    title = N_("Keep the server for this computer")
+    probes: tuple[str, ...] = _PROBES
+
+    def plan(self, finding: Finding, facts: Facts) -> FixPlan:
+        """Raises NothingToChangeError for a server that other devices cannot reach."""
+        profile = needs_profile(facts.profile)
+        title = message("Keep port {port} for this computer", port=profile.network.port)
         if is_loopback(profile.network.host):
-            raise UsageError(
-                message("The server of {id} listens for this computer only.", id=profile.id),
-                message("Set network.host to 0.0.0.0 and store a key first."),
+            raise nothing_to_change(title)
+        way = windows_way(profile, facts)
+        steps: tuple[FixStep, ...] = (_bind(profile, HERE, "for this computer only"),)
+        if way is not None:
+            steps = (*steps, AdminStep(way[1], way[0]))
+        return FixPlan(self.id, title, steps, needs_admin=way is not None, needs_restart=True)
+
+
+def _bind(profile: Profile, host: str, reason: str) -> ProfileStep:
+    return ProfileStep(profile.id, {}, {}, reason, fields={"network.host": host})
+
+
+def _risk(finding: Finding) -> Message:
+    paths = finding.param("unguarded")
+    if not paths:
+        return message(
+            "Every device of your network can then try the server. The key travels unencrypted; "
+            "use it in a network that you trust."
+        )
+    return message(
+        "Every device of your network can then try the server. The key travels unencrypted, and "
+        "these paths answer without it: {paths}",
+        paths=paths,
+    )
+
+
+def windows_way(profile: Profile, facts: Facts) -> tuple[AdminAction, AdminAction] | None:
+    """What opens and what closes the way through Windows; None where there is none between.
+
+    Raises UndecidedError where it is needed but cannot be taken from here.
+    """
+    system = facts.probe("system")
+    if facts.probe("windows_wslconfig").returncode is None:
+        if system.returncode == 0 and "wsl=yes" in system.stdout.splitlines():
+            raise UndecidedError(
+                message("Windows lies between, and Twinrig does not run there."),
+                message("Run Twinrig on Windows, or run the commands there yourself."),
             )
-        step = open_step(profile, *network_of(facts))
-        return FixPlan(self.id, lan_title(profile), (step,), risk=RISK, needs_admin=True)
-
-
-def lan_title(profile: Profile) -> Message:
-    """With the port that is opened."""
-    return message("Let other devices reach port {port}", port=profile.network.port)
-
-
-def network_of(facts: Facts) -> tuple[str, str]:
-    """Mode of networking, and WSL's own address. Raises UndecidedError when not known."""
+        return None
     mode = networking_mode(read_config(facts).ini())
     lines = facts.probe("address").stdout.splitlines()
     found = [line.removeprefix("address ") for line in lines if line.startswith("address ")]
@@ -59,22 +111,19 @@ def network_of(facts: Facts) -> tuple[str, str]:
             message("It is not known how WSL hangs on the network."),
             message("Use NAT or mirrored networking, then try again."),
         )
-    return mode, found[0] if found else ""
+    return _actions(profile, mode, found[0] if found else "")
 
 
-def open_step(profile: Profile, mode: str, address: str) -> AdminStep:
-    """The step for Windows, and its way back. Raises UsageError for values that are none."""
+def _actions(profile: Profile, mode: str, address: str) -> tuple[AdminAction, AdminAction]:
     owned = (("profile", profile.id), ("port", str(profile.network.port)))
     try:
         if mode == MIRRORED:
-            return AdminStep(
+            return (
                 AdminAction(AdminTask.OPEN_MIRRORED, owned),
                 AdminAction(AdminTask.CLOSE_MIRRORED, owned),
             )
-        return AdminStep(
-            AdminAction(AdminTask.OPEN_NAT, (*owned, ("address", address))),
-            AdminAction(AdminTask.CLOSE_NAT, owned),
-        )
+        opened = AdminAction(AdminTask.OPEN_NAT, (*owned, ("address", address)))
+        return opened, AdminAction(AdminTask.CLOSE_NAT, owned)
     except ValueError as error:
         raise UsageError(
             message("{address} is no IP address.", address=address),

@@ -8,13 +8,19 @@ from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import Fix, FixPlan, Guidance
 from twinrig.fixes.allocator import AllocatorUnset, ExpandableOff, ExpandableOn
 from twinrig.fixes.change_port import ChangePort
+from twinrig.fixes.driver_libraries import DriverLibraries
 from twinrig.fixes.drop_argument import DropArgument
 from twinrig.fixes.edit_table import EDITS
 from twinrig.fixes.gpu_select import GpuSelect
 from twinrig.fixes.guidance import load_guidance
-from twinrig.fixes.lan_open import LanOpen
+from twinrig.fixes.hosts_file import HostsFile
+from twinrig.fixes.install_packages import PACKAGE_FIXES
+from twinrig.fixes.lan_open import LanClose, LanOpen
+from twinrig.fixes.limits import LIMIT_FIXES
 from twinrig.fixes.planning import UndecidedError
 from twinrig.fixes.profile_edits import ProfileEditFix
+from twinrig.fixes.shm_leftovers import ShmLeftovers
+from twinrig.fixes.stop_processes import StopOldServer, StopOrphanWorkers
 from twinrig.fixes.sysctl_ptrace import SysctlPtrace
 from twinrig.fixes.tabby_memory import AutosplitReserve, CacheQuant, GpuSplit, LowerCache
 from twinrig.fixes.tdr_delay import TdrDelay
@@ -37,6 +43,14 @@ PLANNED: tuple[Fix, ...] = (
     *(WslConfigFix(row) for row in ROWS),
     TdrDelay(),
     LanOpen(),
+    LanClose(),
+    HostsFile(),
+    DriverLibraries(),
+    StopOrphanWorkers(),
+    StopOldServer(),
+    ShmLeftovers(),
+    *LIMIT_FIXES,
+    *PACKAGE_FIXES,
     CacheQuant(),
     LowerCache(),
     AutosplitReserve(),

@@ -83,7 +83,7 @@ class CommandSteps:
 
     async def apply(self, step: CommandStep, record: AppliedStep) -> None:
         """Raises HostError unless the command ends with 0."""
-        await self._run(step.argv, step.root, step.timeout_s)
+        await self._run(step.argv, step.root, step.timeout_s, step.done_text)
 
     async def check_revert(self, record: AppliedStep) -> None:
         """Raises ConflictError when there is no way back."""
@@ -99,8 +99,12 @@ class CommandSteps:
         argv = tuple(str(word) for word in record.data["revert_argv"])
         await self._run(argv, bool(record.data["root"]), float(record.data["timeout_s"]))
 
-    async def _run(self, argv: tuple[str, ...], root: bool, timeout_s: float) -> None:
+    async def _run(
+        self, argv: tuple[str, ...], root: bool, timeout_s: float, done_text: str = ""
+    ) -> None:
         result = await self._host.run(argv, root=root, timeout_s=timeout_s)
+        if done_text and done_text in result.stderr.decode("utf-8", "replace"):
+            return
         if result.returncode != 0 or result.timed_out:
             raise HostError(_what_happened(argv, result, timeout_s), _what_next(result))
 

@@ -37,6 +37,7 @@ from twinrig.services.admin_steps import AdminSteps
 from twinrig.services.file_steps import FileSteps, HostFiles, NoWindowsFiles
 from twinrig.services.fix_steps import CommandSteps, FixPreview, StepKind, StepPreview
 from twinrig.services.journal import AppliedStep, Journal, JournalEntry, Outcome
+from twinrig.services.plan_codec import step_from_json, step_to_json
 from twinrig.services.profile_steps import Profiles, ProfileSteps
 from twinrig.services.wsl_restart import RestartSteps, WslRestart
 
@@ -153,14 +154,59 @@ class Fixer:
                 fix_id=plan.fix_id,
                 title=plan.title,
                 finding=finding,
+                plan=tuple(step_to_json(step) for step in plan.steps),
             )
             self._journal.begin(entry)
-            await self._apply_steps(entry, plan)
-            self._journal.finish(entry.id, Outcome.APPLIED)
-            results, proven = await self._prove(finding, profile)
-            if proven:
-                self._journal.finish(entry.id, Outcome.APPLIED, proven=True)
-        return FixOutcome(entry.id, True, proven, results, _outcome_text(plan, results, proven))
+            await self._apply_steps(entry, plan.steps)
+            return await self._applied(entry, profile)
+
+    def interrupted(self) -> tuple[JournalEntry, ...]:
+        """Fixes that a crash cut off, oldest first; none while one is at work."""
+        found = tuple(entry for entry in self._journal.entries() if entry.interrupted)
+        if not found or self._one_at_a_time.locked():
+            return ()
+        if self._lock is None:
+            return found
+        if not self._lock.acquire(LOCK_NAME):
+            return ()
+        self._lock.release()
+        return found
+
+    async def finish(self, entry_id: str, profile: Profile | None) -> FixOutcome:
+        """Do what is left of a fix that was cut off, exactly as it was shown, then prove it.
+
+        Raises UsageError when it is not one, ConflictError when something changed meanwhile.
+        """
+        async with self._exclusive():
+            entry = self._undoable(entry_id)
+            steps = _steps_of(entry)
+            for index, record in enumerate(entry.steps):
+                if not record.done:  # nobody can say how far it came: once more from its start
+                    with _tolerance(record):
+                        await self._kinds[record.kind].revert(record)
+                    await self._kinds[record.kind].apply(steps[index], record)
+                    self._journal.confirm_step(entry.id, index)
+            await self._apply_steps(entry, steps, first=len(entry.steps))
+            return await self._applied(entry, profile)
+
+    async def undo_all(self) -> tuple[tuple[JournalEntry, TwinrigError | None], ...]:
+        """Take back everything that can be, newest first; each entry with what was in the way."""
+        left = [entry for entry in reversed(self._journal.entries()) if entry.can_undo]
+        found: list[tuple[JournalEntry, TwinrigError | None]] = []
+        for entry in left:
+            try:
+                found.append((await self.undo(entry.id), None))
+            except TwinrigError as error:
+                found.append((entry, error))
+        return tuple(found)
+
+    async def _applied(self, entry: JournalEntry, profile: Profile | None) -> FixOutcome:
+        self._journal.finish(entry.id, Outcome.APPLIED)
+        results, proven = await self._prove(entry.finding, profile)
+        if proven:
+            self._journal.finish(entry.id, Outcome.APPLIED, proven=True)
+        text = _outcome_text(entry.title, results, proven)
+        return FixOutcome(entry.id, True, proven, results, text)
 
     async def undo(self, entry_id: str) -> JournalEntry:
         """Take back all steps, last one first. Nothing is touched when one of them cannot be.
@@ -201,10 +247,12 @@ class Fixer:
             )
         return entry
 
-    async def _apply_steps(self, entry: JournalEntry, plan: FixPlan) -> None:
-        recorded: list[AppliedStep] = []
+    async def _apply_steps(
+        self, entry: JournalEntry, steps: Sequence[FixStep], *, first: int = 0
+    ) -> None:
+        recorded = [replace(step, done=True) for step in entry.steps]
         try:
-            for index, step in enumerate(plan.steps):
+            for index, step in enumerate(steps[first:], first):
                 kind = self._kind_of(step)
                 record = await kind.record(step)
                 self._journal.record_step(entry.id, record)
@@ -213,26 +261,26 @@ class Fixer:
                 recorded[-1] = replace(record, done=True)
                 self._journal.confirm_step(entry.id, index)
         except TwinrigError as error:
-            raise await self._rolled_back(entry, plan, recorded, error) from error
+            raise await self._rolled_back(entry, recorded, error) from error
         except asyncio.CancelledError:
             await asyncio.shield(self._roll_back(entry, recorded))
             raise
 
     async def _rolled_back(
-        self, entry: JournalEntry, plan: FixPlan, recorded: list[AppliedStep], error: TwinrigError
+        self, entry: JournalEntry, recorded: list[AppliedStep], error: TwinrigError
     ) -> TwinrigError:
         done = recorded[:-1] if isinstance(error, _UNTOUCHED) else recorded
         trouble = await self._roll_back(entry, done)
         if trouble is None:
             text = message(
                 "“{fix}” was not applied: {reason} Nothing is left of it.",
-                fix=plan.title,
+                fix=entry.title,
                 reason=error.text,
             )
         else:
             text = message(
                 "“{fix}” was applied in part: {reason} Taking it back failed too: {trouble}",
-                fix=plan.title,
+                fix=entry.title,
                 reason=error.text,
                 trouble=trouble,
             )
@@ -268,7 +316,7 @@ class Fixer:
         results = tuple([result async for result in self._preflight.run(fresh, ids)])
         judged = [result for result in results if _tells(result, origins, finding)]
         proven = bool(judged) and all(_is_fine(result, finding) for result in judged)
-        return results, proven
+        return results if judged else (), proven
 
     async def _reload(self, profile: Profile) -> Profile:
         try:
@@ -297,6 +345,21 @@ class Fixer:
                 yield
             finally:
                 self._lock.release()
+
+
+def _steps_of(entry: JournalEntry) -> tuple[FixStep, ...]:
+    if not entry.interrupted or not entry.plan:
+        raise UsageError(
+            message("“{fix}” cannot be finished; it can only be taken back.", fix=entry.title),
+            message("Take it back, then apply it again."),
+        )
+    try:
+        return tuple(step_from_json(step) for step in entry.plan)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            message("This Twinrig cannot read the rest of “{fix}”.", fix=entry.title),
+            message("Take it back, then apply it again."),
+        ) from error
 
 
 @contextlib.contextmanager
@@ -337,14 +400,12 @@ def _is_fine(result: CheckResult, finding: Finding) -> bool:
     return result.status is Status.WARN and other
 
 
-def _outcome_text(plan: FixPlan, results: Sequence[CheckResult], proven: bool) -> Message:
+def _outcome_text(title: Message, results: Sequence[CheckResult], proven: bool) -> Message:
     if proven:
-        return message("“{fix}” is applied, and the check passes now.", fix=plan.title)
+        return message("“{fix}” is applied, and the check passes now.", fix=title)
     if not results:
-        return message(
-            "“{fix}” is applied. Start the server to see whether it helps.", fix=plan.title
-        )
+        return message("“{fix}” is applied. Start the server to see whether it helps.", fix=title)
     return message(
         "“{fix}” is applied, but the check does not pass yet. Keep it or take it back.",
-        fix=plan.title,
+        fix=title,
     )

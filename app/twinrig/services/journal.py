@@ -45,7 +45,8 @@ class AppliedStep:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One applied fix; times are epoch seconds."""
+    """One applied fix; times are epoch seconds. ``plan`` holds all its steps as ``plan_codec``
+    writes them; empty in entries of older versions."""
 
     id: str
     at_s: float
@@ -57,11 +58,17 @@ class JournalEntry:
     undone_at_s: float | None = None
     outcome: Outcome = Outcome.OPEN
     proven: bool = False
+    plan: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def can_undo(self) -> bool:
         """Whether something of it may still be in place."""
         return self.undone_at_s is None and self.outcome is not Outcome.ROLLED_BACK
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it is at work, or was cut off by a crash."""
+        return self.undone_at_s is None and self.outcome is Outcome.OPEN
 
 
 @dataclass
@@ -247,7 +254,9 @@ def _head_to_json(entry: JournalEntry) -> dict[str, Any]:
             "params": [list(pair) for pair in finding.params],
             "severity": finding.severity.value,
             "fixes": list(finding.fixes),
+            "check_id": finding.check_id,
         },
+        "plan": [dict(step) for step in entry.plan],
     }
 
 
@@ -264,5 +273,7 @@ def _head_from_json(entry_id: str, data: Mapping[str, Any]) -> JournalEntry:
             tuple((str(name), str(value)) for name, value in finding["params"]),
             Severity(finding["severity"]),
             tuple(str(fix) for fix in finding["fixes"]),
+            str(finding.get("check_id", "")),
         ),
+        plan=tuple(dict(step) for step in data.get("plan", [])),
     )

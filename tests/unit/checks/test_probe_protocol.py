@@ -19,7 +19,7 @@ def test_each_probe_is_asked_once_and_slow_ones_last() -> None:
     names = probe_names(CHECKS)
 
     assert len(names) == len(set(names))
-    assert names[-3:] == ("model", "gpu", "driver")
+    assert names[-5:] == ("model", "model_config", "gpu", "driver", "holders")
 
 
 def test_values_travel_as_arguments_and_never_in_the_text() -> None:

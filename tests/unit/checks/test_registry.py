@@ -37,7 +37,7 @@ def test_every_probe_exists_in_the_script() -> None:
     }
     assert cheap <= functions | set(WINDOWS_PROBES)
     slow = {name for check in CHECKS if check.cost is Cost.SLOW for name in check.probes}
-    assert slow - functions == {"collective"}
+    assert slow - functions == {"collective", "native_import"}
 
 
 def healthy(check: Check) -> Facts:
@@ -129,14 +129,19 @@ def test_dependants_are_transitive_and_in_registry_order() -> None:
         "wsl-version",
         "gpu-both-sides",
         "cuda-wheels",
+        "vram-holders",
         "vram-free",
         "vram-spill",
         "display-card",
+        "pcie-link",
+        "power-limit",
         "nccl-proof",
+        "native-import",
         "collective",
     )
     assert with_dependants(CHECKS, ["port-free"]) == ("port-free",)
 
 
 def test_only_what_starts_processes_is_slow() -> None:
-    assert {check.id for check in CHECKS if check.cost is Cost.SLOW} == {"collective"}
+    slow = {check.id for check in CHECKS if check.cost is Cost.SLOW}
+    assert slow == {"collective", "native-import"}

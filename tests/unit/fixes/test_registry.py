@@ -160,8 +160,8 @@ FIX_IDS = [
 
 def test_every_fix_of_the_catalogue_leads_somewhere() -> None:
     assert len(FIX_IDS) == 135
-    ours = {"wslconfig-localhost", "lan-open"}
-    assert set(FIX_IDS) | ours | {"nccl-experiment", "env-diagnosis-off"} == set(FIXES)
+    ours = {"nccl-experiment", "env-diagnosis-off", "limits-memlock"}
+    assert set(FIX_IDS) | ours | {"wslconfig-localhost", "lan-open", "lan-close"} == set(FIXES)
 
 
 @pytest.mark.parametrize("fix_id", FIX_IDS)
@@ -242,4 +242,5 @@ def test_sentences_of_the_advice_are_clean() -> None:
 
 
 def test_checks_declare_findings_that_have_a_way_out_or_a_next_step() -> None:
-    assert all(check.findings for check in CHECKS)
+    only_told = {"session-end"}  # whoever does not log off has nothing to mend
+    assert {check.id for check in CHECKS if not check.findings} <= only_told

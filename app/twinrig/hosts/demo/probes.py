@@ -20,7 +20,7 @@ from twinrig.hosts.demo.gpus import (
 )
 from twinrig.hosts.demo.load import DemoLoad
 from twinrig.hosts.demo.models import header_end
-from twinrig.hosts.demo.physics import CARD_TOTAL_BYTES, IDLE_USED_BYTES, MIB
+from twinrig.hosts.demo.physics import CARD_TOTAL_BYTES, IDLE_USED_BYTES, MIB, POWER_LIMIT_W
 from twinrig.hosts.demo.rig import MAX_HEADER_FILE_BYTES, VENV, RigFiles
 
 SMI = "/usr/lib/wsl/lib/nvidia-smi"
@@ -57,6 +57,13 @@ class ProbeAnswers:
                 "cc=/usr/bin/cc\ninclude=/usr/include/python3.12\nheaders=yes\n"
             ),
             "workers": lambda _request: "checked=yes\n",
+            "holders": lambda _request: "checked=yes\n",
+            "limits": lambda _request: "files 10240 1048576\nmemlock 67108864 67108864\n",
+            "session": lambda _request: "systemd=yes\nlinger=no\nuser=demo\n",
+            "shell_settings": lambda _request: "checked=yes\n",
+            "model_config": self._model_config,
+            "hosts": lambda _request: "hostname=demo\nknown=yes\n",
+            "drop_ins": lambda _request: "absent /etc/security/limits.d/60-twinrig.conf\n",
             "init": lambda _request: "systemd=yes\n",
             "address": lambda _request: "address 172.20.1.5\n",
             "wsl_conf": lambda _request: "absent\n",
@@ -73,7 +80,7 @@ class ProbeAnswers:
         capability = ".".join(map(str, COMPUTE_CAPABILITY))
         rows = [
             f"{index}, {uuid}, {CARD_NAME}, {CARD_TOTAL_BYTES // MIB}, {used[index] // MIB}, "
-            f"{DRIVER_VERSION}, {capability}\n"
+            f"{DRIVER_VERSION}, {capability}, 4, 8, 16, {POWER_LIMIT_W:.2f}, {POWER_LIMIT_W:.2f}\n"
             for index, uuid in enumerate(UUIDS)
         ]
         return f"# {SMI}\n" + "".join(rows)
@@ -141,6 +148,11 @@ class ProbeAnswers:
             self._header(f"{path}/{name}", name) for name in names if name.endswith(".safetensors")
         ]
         return "".join(f"{line}\n" for line in lines)
+
+    def _model_config(self, request: ProbeRequest) -> str:
+        path = f"{request.model_path.rstrip('/')}/config.json"
+        data = self.files.read(path, MAX_HEADER_FILE_BYTES) if request.model_path else None
+        return "" if data is None else " ".join(data.decode("utf-8", "replace").split())
 
     def _no_model(self, path: str) -> str:
         parent, _, name = path.rpartition("/")

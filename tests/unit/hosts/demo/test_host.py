@@ -77,7 +77,7 @@ async def test_an_unknown_probe_is_answered_as_the_script_does(host) -> None:
 async def test_cards_show_what_the_server_uses(host, tmp_path) -> None:
     rows = (await probe(host, "gpu"))["gpu"].stdout.splitlines()[1:]
     assert len(rows) == 2
-    assert rows[0].split(", ")[2:] == ["NVIDIA GeForce RTX 5070", "12227", "921", "591.86", "12.0"]
+    assert rows[0].split(", ")[2:7] == ["NVIDIA GeForce RTX 5070", "12227", "921", "591.86", "12.0"]
     load = DemoLoad(time.time(), 5, (10 << 30, 9 << 30), (0.0, 0.0))
     write_load(tmp_path / "servers" / "one" / LOAD_FILE, load)
     rows = (await probe(host, "gpu"))["gpu"].stdout.splitlines()[1:]
