@@ -36,6 +36,10 @@ async def run(session: Session) -> int:
         from twinrig.cli import nccl  # it uses this module
 
         return await nccl.run(session)
+    if args.id in ("lan-open", "lan-close"):
+        from twinrig.cli import lan  # likewise
+
+        return await lan.run(session)
     async with session.bench() as bench:
         profile = doctor.profile_for(bench, args.profile)
         results = [r async for r in bench.preflight.run(profile)]
@@ -131,7 +135,8 @@ def show_preview(terminal: Terminal, preview: FixPreview) -> None:
     if plan.risk is not None:
         terminal.paragraph(message("Risk: {risk}", risk=plan.risk), "  ", "warn")
     for step in preview.steps:
-        suffix = f" ({terminal.text(message('as root'))})" if step.root else ""
+        by = message("as administrator") if step.kind == "admin" else message("as root")
+        suffix = f" ({terminal.text(by)})" if step.root else ""
         terminal.line(f"  {terminal.text(step.title)}{suffix}")
         for line in step.text.splitlines():
             style = "good" if line.startswith("+") else "bad" if line.startswith("-") else "dim"

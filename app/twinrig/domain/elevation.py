@@ -126,7 +126,7 @@ _PARAMS: Mapping[AdminTask, Mapping[str, Callable[[str], bool]]] = MappingProxyT
 
 
 def _rule(params: Mapping[str, str]) -> str:
-    return f"Twinrig {params['profile']}"
+    return f"Twinrig-{params['profile']}"
 
 
 def _close_nat(params: Mapping[str, str]) -> tuple[AdminCommand, ...]:

@@ -1,152 +1,118 @@
-"""What it takes to reach a server from other machines, and what stands open then.
+"""Sharing a server with other devices: the wish as a finding, and what stands open now.
 
-A plan in words and commands, computed, never run from here: the Windows side needs an
-administrator. Rules of WSL2 networking as read in its sources and documentation (2026).
+The plan and its commands come from the fixes ``lan-open`` and ``lan-close``, so that they are
+previewed, journalled and taken back like every change.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from twinrig.domain.errors import UsageError
-from twinrig.domain.profile import PROFILE_ID, Profile
+from twinrig.domain.checks import Facts, Finding, Severity
+from twinrig.domain.errors import TwinrigError
+from twinrig.domain.ports import HttpClient
+from twinrig.domain.profile import Profile
 from twinrig.engines.base import Engine
 from twinrig.engines.field_rules import is_loopback
-from twinrig.messages import Message, message
+from twinrig.fixes.lan_open import refuse_unguarded
 
-WSL_CREATOR = "{40E0AC32-46A5-438A-A0B2-2B479E8F2E90}"
-"""Microsoft's fixed id of WSL as a creator of virtual machines."""
+_TIMEOUT_S = 4.0
+_ASKS_FOR_KEY = frozenset({401, 403})
+_ADDRESSES = ("windows_network", "address")
 
 
-class NetworkKind(StrEnum):
-    """How the Linux side hangs on the network. ``NATIVE``: no Windows between."""
+class FactSource(Protocol):
+    """What is needed of ``Preflight``."""
 
-    NATIVE = "native"
-    NAT = "nat"
-    MIRRORED = "mirrored"
+    async def facts(self, profile: Profile | None, names: Sequence[str]) -> Facts:
+        """Raises HostError."""
+        ...
+
+
+class LanAnswer(StrEnum):
+    """What came back under the address that other devices use, asked without the key."""
+
+    GUARDED = "guarded"
+    UNGUARDED = "unguarded"
+    SILENT = "silent"
 
 
 @dataclass(frozen=True)
-class WindowsStep:
-    """One command for an administrator's PowerShell, and the one that takes it back."""
+class LanState:
+    """``urls`` are what other devices use, empty while it is not shared. ``unguarded`` are paths
+    that answer there without the key. ``answer`` None: nobody was asked."""
 
-    purpose: Message
-    command: str
-    undo: str
-
-
-@dataclass(frozen=True)
-class LanPlan:
-    """``urls`` are what other machines use; ``unguarded`` answers there without the key."""
-
-    urls: tuple[str, ...]
-    steps: tuple[WindowsStep, ...]
-    unguarded: tuple[str, ...]
-    notes: tuple[Message, ...]
+    shared: bool
+    urls: tuple[str, ...] = ()
+    unguarded: tuple[str, ...] = ()
+    answer: LanAnswer | None = None
 
 
-def plan_lan(
-    profile: Profile,
-    engine: Engine,
-    kind: NetworkKind,
-    *,
-    linux_address: str,
-    lan_addresses: Sequence[str],
-) -> LanPlan:
-    """The plan for this profile. ``linux_address`` is the virtual machine's own, ``lan_addresses``
-    those under which other machines know this computer.
+class LanSharing:
+    """For the servers of one target."""
 
-    Raises UsageError for a server that listens on loopback, that has no key, or for addresses
-    that are none: they would end up in a command for an administrator.
-    """
-    _refuse(profile, [linux_address, *lan_addresses])
-    port = profile.network.port
-    notes = [message("The key travels unencrypted; use it in a network that you trust.")]
-    if kind is NetworkKind.NAT:
-        notes.append(
-            message(
-                "The virtual machine's address changes with each start of WSL; so must the rule."
-            )
-        )
-    return LanPlan(
-        urls=tuple(f"http://{_in_url(address)}:{port}/v1" for address in lan_addresses),
-        steps=_STEPS[kind](profile.id, port, linux_address),
-        unguarded=engine.unguarded_paths,
-        notes=tuple(notes),
-    )
+    def __init__(self, facts: FactSource, http: HttpClient, engines: Mapping[str, Engine]) -> None:
+        self._facts = facts
+        self._http = http
+        self._engines = engines
 
+    def wish(self, profile: Profile, *, share: bool) -> Finding:
+        """What the fixer is asked with. Raises UsageError for a server without a key."""
+        port = ("port", str(profile.network.port))
+        if not share:
+            return Finding("lan-opened", (port,), Severity.INFO, ("lan-close",))
+        refuse_unguarded(profile)
+        paths = ("unguarded", ", ".join(self._unguarded(profile)))
+        return Finding("lan-closed", (port, paths), Severity.INFO, ("lan-open",))
 
-def _refuse(profile: Profile, addresses: Sequence[str]) -> None:
-    if is_loopback(profile.network.host):
-        raise UsageError(
-            message("The server of {id} listens for this computer only.", id=profile.id),
-            message("Set network.host to 0.0.0.0 and store a key first."),
-        )
-    if not profile.network.key_name:
-        raise UsageError(
-            message("The server of {id} has no key.", id=profile.id),
-            message('Store one with "twinrig profiles key {id} --generate".', id=profile.id),
-        )
-    if not PROFILE_ID.fullmatch(profile.id):
-        raise UsageError(
-            message("{id} cannot be a profile's name.", id=profile.id),
-            message("Use 1 to 48 small letters, digits or hyphens."),
-        )
-    for address in addresses:
+    async def state(self, profile: Profile) -> LanState:
+        """Asks the first address as another device would: from outside the Linux side, where
+        that is a virtual machine. An answer says nothing of a router in between."""
+        if is_loopback(profile.network.host):
+            return LanState(False)
+        addresses = await self._addresses()
+        urls = tuple(f"http://{_in_url(a)}:{profile.network.port}/v1" for a in addresses)
+        answer = await self._ask(urls[0]) if urls else None
+        return LanState(True, urls, self._unguarded(profile), answer)
+
+    def _unguarded(self, profile: Profile) -> tuple[str, ...]:
+        engine = self._engines.get(profile.engine.id)
+        return () if engine is None else engine.unguarded_paths
+
+    async def _addresses(self) -> tuple[str, ...]:
+        """Those of Windows where it lies between; else the machine's own."""
         try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            raise UsageError(
-                message("{address} is no IP address.", address=address),
-                message("Look at the network settings of Windows and of WSL."),
-            ) from None
+            facts = await self._facts.facts(None, _ADDRESSES)
+        except TwinrigError:
+            return ()
+        for name in _ADDRESSES:
+            lines = facts.probe(name).stdout.splitlines()
+            found = [line.removeprefix("address ") for line in lines if line.startswith("address ")]
+            good = tuple(address for address in found if _is_address(address))
+            if good:
+                return good
+        return ()
+
+    async def _ask(self, url: str) -> LanAnswer:
+        try:
+            response = await self._http.get(f"{url}/models", timeout_s=_TIMEOUT_S)
+        except TwinrigError:
+            return LanAnswer.SILENT
+        if response.status in _ASKS_FOR_KEY:
+            return LanAnswer.GUARDED
+        return LanAnswer.UNGUARDED if response.status == 200 else LanAnswer.SILENT
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return not ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return False
 
 
 def _in_url(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-def _native(profile_id: str, port: int, address: str) -> tuple[WindowsStep, ...]:
-    return ()
-
-
-def _nat(profile_id: str, port: int, address: str) -> tuple[WindowsStep, ...]:
-    name = f"Twinrig {profile_id}"
-    listen = f"listenaddress=0.0.0.0 listenport={port}"
-    return (
-        WindowsStep(
-            message("Pass connections on to the virtual machine"),
-            f"netsh interface portproxy add v4tov4 {listen}"
-            f" connectaddress={address} connectport={port}",
-            f"netsh interface portproxy delete v4tov4 {listen}",
-        ),
-        WindowsStep(
-            message("Let connections from the local network in"),
-            f'New-NetFirewallRule -Name "{name}" -DisplayName "{name}" -Direction Inbound'
-            f" -Action Allow -Protocol TCP -LocalPort {port} -Profile Private"
-            " -RemoteAddress LocalSubnet",
-            f'Remove-NetFirewallRule -Name "{name}"',
-        ),
-    )
-
-
-def _mirrored(profile_id: str, port: int, address: str) -> tuple[WindowsStep, ...]:
-    name = f"Twinrig {profile_id}"
-    return (
-        WindowsStep(
-            message("Let connections through to the virtual machine"),
-            f'New-NetFirewallHyperVRule -Name "{name}" -DisplayName "{name}" -Direction Inbound'
-            f" -VMCreatorId '{WSL_CREATOR}' -Protocol TCP -LocalPorts {port} -Action Allow",
-            f'Remove-NetFirewallHyperVRule -Name "{name}"',
-        ),
-    )
-
-
-_STEPS = {
-    NetworkKind.NATIVE: _native,
-    NetworkKind.NAT: _nat,
-    NetworkKind.MIRRORED: _mirrored,
-}

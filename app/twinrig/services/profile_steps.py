@@ -111,6 +111,7 @@ def read_entry(profile: Profile, name: str) -> Any:
         entry = profile.env.get(key)
         return None if entry is None else {"value": entry.value, "reason": entry.reason}
     return {
+        "network.host": profile.network.host,
         "network.port": profile.network.port,
         "model.path": profile.model.path,
         "model.served_name": profile.model.served_name,
@@ -160,6 +161,8 @@ def _sorted(entries: Mapping[str, _Entry], order: Sequence[str]) -> dict[str, _E
 
 
 def _with_field(profile: Profile, name: str, value: Any) -> Profile:
+    if name == "network.host":
+        return replace(profile, network=replace(profile.network, host=str(value)))
     if name == "network.port":
         return replace(profile, network=replace(profile.network, port=int(value)))
     if name == "model.path":

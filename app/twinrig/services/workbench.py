@@ -22,6 +22,7 @@ from twinrig.services.history_store import HistoryStore
 from twinrig.services.hub import Hub
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
+from twinrig.services.lan import LanSharing
 from twinrig.services.last_good import LastGood
 from twinrig.services.models import ModelLibrary
 from twinrig.services.monitor import Monitor
@@ -83,6 +84,10 @@ class Workbench:
     def persistence(self) -> PersistenceProof:
         """Proves that a server stays when it is left alone."""
         return PersistenceProof(self.controller, self.clock, self.service_kind, self.quiet_host)
+
+    def lan(self) -> LanSharing:
+        """Sharing servers with other devices."""
+        return LanSharing(self.preflight, self.http, self.engines)
 
     def last_good(self) -> LastGood:
         """Settings of each profile's last start that was proven."""

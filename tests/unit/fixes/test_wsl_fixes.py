@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.standard_machine import PROFILE, answer, facts, timed_out
+from fixtures.standard_machine import PROFILE, answer, facts, on_linux, timed_out
 from fixtures.standard_windows import GIB, config_answer
 from twinrig import assets
 from twinrig.domain.checks import Facts, Finding, ProbeOutput
@@ -18,6 +18,7 @@ from twinrig.domain.fixes import (
     AdminStep,
     FixPlan,
     Guidance,
+    ProfileStep,
     RestartWslStep,
     WindowsFileStep,
     WriteFileStep,
@@ -232,13 +233,17 @@ def test_a_longer_delay_is_kept() -> None:
 
 
 OPEN = replace(PROFILE, network=Network("0.0.0.0", 8000, "lan"))
+CLOSED = replace(PROFILE, network=Network("127.0.0.1", 8000, "lan"))
+MIRRORED = answer("windows_wslconfig", config_answer("[wsl2]\nnetworkingMode=mirrored\n"))
+
+
+def without_windows(told: Facts) -> Facts:
+    return replace(told, probes={n: o for n, o in told.probes.items() if "windows_" not in n})
 
 
 def test_other_devices_by_nat_and_mirrored() -> None:
-    told = facts(profile=OPEN)
-    nat = plan("lan-open", told).steps[0]
-    mirrored_file = answer("windows_wslconfig", config_answer("[wsl2]\nnetworkingMode=mirrored\n"))
-    mirrored = plan("lan-open", facts(mirrored_file, profile=OPEN)).steps[0]
+    (nat,) = plan("lan-open", facts(profile=OPEN)).steps
+    (mirrored,) = plan("lan-open", facts(MIRRORED, profile=OPEN)).steps
 
     assert isinstance(nat, AdminStep) and isinstance(mirrored, AdminStep)
     assert nat.action.to_words() == (
@@ -249,8 +254,53 @@ def test_other_devices_by_nat_and_mirrored() -> None:
     assert mirrored.revert is not None and mirrored.revert.task is AdminTask.CLOSE_MIRRORED
 
 
+def test_a_server_for_this_computer_is_bound_anew_first() -> None:
+    found = plan("lan-open", facts(profile=CLOSED))
+    bind, rules = found.steps
+
+    assert isinstance(bind, ProfileStep) and bind.fields == {"network.host": "0.0.0.0"}
+    assert isinstance(rules, AdminStep)
+    assert found.needs_admin and found.needs_restart
+
+
+def test_paths_without_a_key_are_named_as_the_risk() -> None:
+    told = facts(profile=CLOSED)
+    named = plan("lan-open", told, Finding("x", (("unguarded", "/metrics, /docs"),)))
+
+    assert "/metrics, /docs" in str(named.risk)
+    assert "unencrypted" in str(plan("lan-open", told).risk)
+
+
+def test_on_linux_it_is_the_address_alone() -> None:
+    told = without_windows(on_linux(profile=CLOSED))
+    found = plan("lan-open", told)
+
+    assert [type(step) for step in found.steps] == [ProfileStep]
+    assert not found.needs_admin
+    with pytest.raises(NothingToChangeError):
+        plan("lan-open", without_windows(on_linux(profile=OPEN)))
+
+
+def test_from_inside_wsl_the_windows_side_is_left_to_the_user() -> None:
+    for profile in (OPEN, CLOSED):
+        told = without_windows(facts(profile=profile))
+        assert isinstance(FIXES["lan-open"].plan(Finding("x"), told), Guidance)
+
+
+@pytest.mark.parametrize("told", [facts(profile=OPEN), facts(MIRRORED, profile=OPEN)])
+def test_closing_is_opening_backwards(told: Facts) -> None:
+    bind, rules = plan("lan-close", told).steps
+    (opened,) = plan("lan-open", told).steps
+
+    assert isinstance(bind, ProfileStep) and bind.fields == {"network.host": "127.0.0.1"}
+    assert isinstance(rules, AdminStep) and isinstance(opened, AdminStep)
+    assert (rules.action, rules.revert) == (opened.revert, opened.action)
+    with pytest.raises(NothingToChangeError):
+        plan("lan-close", facts(profile=CLOSED))
+
+
 @pytest.mark.parametrize(
-    "network", [Network("127.0.0.1", 8000, "lan"), Network("0.0.0.0", 8000), Network("::1")]
+    "network", [Network("127.0.0.1", 8000), Network("0.0.0.0", 8000), Network("::1")]
 )
 def test_no_open_door_without_a_key(network: Network) -> None:
     with pytest.raises(UsageError) as caught:
@@ -258,6 +308,15 @@ def test_no_open_door_without_a_key(network: Network) -> None:
     assert caught.value.next_step is not None
 
 
-def test_an_address_that_is_none_gets_into_no_command() -> None:
+@pytest.mark.parametrize("address", ["1.2.3.4&calc", "1.2.3", "host", "172.20.1.5; calc"])
+def test_an_address_that_is_none_gets_into_no_command(address: str) -> None:
     with pytest.raises(UsageError):
-        plan("lan-open", facts(answer("address", "address 1.2.3.4&calc\n"), profile=OPEN))
+        plan("lan-open", facts(answer("address", f"address {address}\n"), profile=OPEN))
+
+
+def test_a_mode_that_is_not_known_is_left_to_the_user() -> None:
+    bridged = answer("windows_wslconfig", config_answer("[wsl2]\nnetworkingMode=bridged\n"))
+    for fault in (bridged, timed_out("address"), answer("windows_wslconfig", "x")):
+        assert isinstance(
+            FIXES["lan-open"].plan(Finding("x"), facts(fault, profile=OPEN)), Guidance
+        )

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from fixtures.memory_host import host_error
+from fixtures.standard_machine import answer, facts, on_linux
+from fixtures.standard_windows import WINDOWS_ANSWERS
 from twinrig import assets
-from twinrig.domain.errors import UsageError
+from twinrig.domain.checks import Facts
+from twinrig.domain.errors import HostError, UsageError
+from twinrig.domain.ports import HttpResponse
 from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
 from twinrig.engines.registry import load_engines
-from twinrig.services.lan import LanPlan, NetworkKind, plan_lan
+from twinrig.services.lan import LanAnswer, LanSharing
 
 ENGINES = load_engines(assets.read_text)
-OPEN = Profile(
-    "big", "Big", "local", EngineRef("vllm"), ModelRef("/m"), Network("0.0.0.0", 8000, "lan")
+CLOSED = Profile(
+    "big", "Big", "wsl", EngineRef("vllm"), ModelRef("/m"), Network("127.0.0.1", 8000, "lan")
 )
+OPEN = replace(CLOSED, network=Network("0.0.0.0", 8000, "lan"))
 
 
-def plan(profile: Profile, kind: NetworkKind, vm: str = "172.20.1.5", *lan: str) -> LanPlan:
-    return plan_lan(
-        profile,
-        ENGINES[profile.engine.id],
-        kind,
-        linux_address=vm,
-        lan_addresses=lan or ("192.168.1.20",),
-    )
+class Source:
+    def __init__(self, told: Facts | HostError) -> None:
+        self.told = told
+
+    async def facts(self, profile: Profile | None, names: Sequence[str]) -> Facts:
+        if isinstance(self.told, HostError):
+            raise self.told
+        return replace(self.told, probes={n: self.told.probe(n) for n in names})
 
 
-def test_nat_needs_a_proxy_and_a_rule_and_both_can_be_taken_back() -> None:
-    made = plan(OPEN, NetworkKind.NAT)
-    assert made.urls == ("http://192.168.1.20:8000/v1",)
-    assert [step.command for step in made.steps] == [
-        "netsh interface portproxy add v4tov4 listenaddress=0.0.0.0 listenport=8000"
-        " connectaddress=172.20.1.5 connectport=8000",
-        'New-NetFirewallRule -Name "Twinrig big" -DisplayName "Twinrig big" -Direction Inbound'
-        " -Action Allow -Protocol TCP -LocalPort 8000 -Profile Private -RemoteAddress LocalSubnet",
-    ]
-    assert [step.undo for step in made.steps] == [
-        "netsh interface portproxy delete v4tov4 listenaddress=0.0.0.0 listenport=8000",
-        'Remove-NetFirewallRule -Name "Twinrig big"',
-    ]
-    assert any("changes with each start" in str(note) for note in made.notes)
+class Http:
+    def __init__(self, status: int | None) -> None:
+        self.status = status
+        self.asked: list[tuple[str, str | None]] = []
+
+    async def get(self, url: str, *, timeout_s: float, token: str | None = None) -> HttpResponse:
+        self.asked.append((url, token))
+        if self.status is None:
+            raise host_error("nobody answers")
+        return HttpResponse(self.status, b"")
 
 
-def test_mirrored_needs_only_the_rule_of_the_virtual_machine() -> None:
-    (step,) = plan(OPEN, NetworkKind.MIRRORED).steps
-    assert "New-NetFirewallHyperVRule" in step.command
-    assert "{40E0AC32-46A5-438A-A0B2-2B479E8F2E90}" in step.command
-    assert step.undo == 'Remove-NetFirewallHyperVRule -Name "Twinrig big"'
-
-
-def test_native_linux_needs_nothing_of_windows() -> None:
-    made = plan(OPEN, NetworkKind.NATIVE, "192.168.1.20", "192.168.1.20", "fd00::1")
-    assert made.steps == ()
-    assert made.urls == ("http://192.168.1.20:8000/v1", "http://[fd00::1]:8000/v1")
+def sharing(status: int | None = 401, told: Facts | HostError | None = None) -> LanSharing:
+    return LanSharing(Source(told or facts()), Http(status), ENGINES)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -62,25 +56,60 @@ def test_native_linux_needs_nothing_of_windows() -> None:
     [("vllm", "/invocations"), ("vllm", "/metrics"), ("tabbyapi", "/health")],
 )
 def test_what_the_key_does_not_guard_is_named(engine: str, open_path: str) -> None:
-    made = plan(replace(OPEN, engine=EngineRef(engine)), NetworkKind.NAT)
-    assert open_path in made.unguarded
-    assert not [path for path in made.unguarded if path.startswith("/v1")]
+    wish = sharing().wish(replace(CLOSED, engine=EngineRef(engine)), share=True)
+
+    assert open_path in wish.param("unguarded")
+    assert "/v1" not in wish.param("unguarded")
+    assert (wish.id, wish.fixes) == ("lan-closed", ("lan-open",))
+
+
+def test_no_wish_without_a_key_but_an_end_always() -> None:
+    bare = replace(OPEN, network=Network("0.0.0.0", 8000))
+    with pytest.raises(UsageError) as caught:
+        sharing().wish(bare, share=True)
+
+    assert "--generate" in str(caught.value.next_step)
+    assert sharing().wish(bare, share=False).fixes == ("lan-close",)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+async def test_a_server_for_this_computer_is_not_shared_and_nobody_is_asked(host: str) -> None:
+    made = sharing(told=host_error("nobody may be asked"))
+    state = await made.state(replace(CLOSED, network=Network(host, 8000, "lan")))
+
+    assert (state.shared, state.urls, state.answer) == (False, (), None)
 
 
 @pytest.mark.parametrize(
-    "network", [Network("127.0.0.1", 8000, "lan"), Network("0.0.0.0", 8000), Network("localhost")]
+    ("status", "expected"),
+    [
+        (401, LanAnswer.GUARDED),
+        (403, LanAnswer.GUARDED),
+        (200, LanAnswer.UNGUARDED),
+        (503, LanAnswer.SILENT),
+        (None, LanAnswer.SILENT),
+    ],
 )
-def test_no_open_door_without_a_key(network: Network) -> None:
-    with pytest.raises(UsageError) as caught:
-        plan(replace(OPEN, network=network), NetworkKind.NAT)
-    assert caught.value.next_step is not None
+async def test_it_is_asked_from_outside_and_without_the_key(
+    status: int | None, expected: LanAnswer
+) -> None:
+    made = sharing(status)
+    state = await made.state(OPEN)
+
+    assert state.urls == ("http://192.168.1.20:8000/v1",)
+    assert state.answer is expected
+    assert "/metrics" in state.unguarded
+    assert made._http.asked == [("http://192.168.1.20:8000/v1/models", None)]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("address", ["", "1.2.3", "172.20.1.5; Remove-Item C:\\", "host"])
-def test_nothing_but_an_address_gets_into_a_command(address: str) -> None:
-    with pytest.raises(UsageError):
-        plan(OPEN, NetworkKind.NAT, address)
-    with pytest.raises(UsageError):
-        plan(OPEN, NetworkKind.NAT, "172.20.1.5", address)
-    with pytest.raises(UsageError):
-        plan(replace(OPEN, id=f"x{address} y"), NetworkKind.NAT)
+async def test_without_windows_between_the_address_is_the_machines_own() -> None:
+    told = on_linux(answer("address", "address 127.0.0.1\naddress fd00::5\naddress nonsense\n"))
+    probes = {n: o for n, o in told.probes.items() if n not in WINDOWS_ANSWERS}
+    state = await sharing(told=replace(told, probes=probes)).state(OPEN)
+
+    assert state.urls == ("http://[fd00::5]:8000/v1",)
+
+
+async def test_an_unknown_address_is_not_made_up() -> None:
+    state = await sharing(told=host_error("no answer")).state(OPEN)
+    assert (state.shared, state.urls, state.answer) == (True, (), None)

@@ -22,6 +22,9 @@ STEP_WORDS: Mapping[str, str] = {
     "file": N_("Changed a file"),
     "command": N_("Ran a command"),
     "profile": N_("Changed a profile"),
+    "windows-file": N_("Changed a file of Windows"),
+    "admin": N_("Changed Windows as administrator"),
+    "wsl-restart": N_("Restarted WSL"),
 }
 
 
