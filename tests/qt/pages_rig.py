@@ -32,11 +32,14 @@ from twinrig.checks.registry import CHECKS
 from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo
 from twinrig.domain.install import EngineInstall
+from twinrig.domain.ports import HttpResponse
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.registry import load_engines
+from twinrig.engines.setup_table import WheelBuild
 from twinrig.fixes.registry import load_fixes
 from twinrig.hosts.demo.host import DemoHost
+from twinrig.hosts.demo.windows import DemoWindows
 from twinrig.messages import message
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
@@ -44,17 +47,25 @@ from twinrig.qt.pages.base import PageContext
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.services.bench_store import BenchmarkStore
 from twinrig.services.calibration import CalibrationStore
 from twinrig.services.controller import ServerStatus
+from twinrig.services.engine_setup import SetupPlan, SetupResult
 from twinrig.services.estimating import Estimating, calibration_path
 from twinrig.services.fixer import Fixer
 from twinrig.services.history_store import HistoryStore
+from twinrig.services.hub import DownloadProgress, HubLook, HubModel, ModelName
 from twinrig.services.installs import EngineFinder
 from twinrig.services.journal import Journal
+from twinrig.services.lan import LanSharing
+from twinrig.services.last_good import LastGood
 from twinrig.services.log_reader import LogChunk, LogReader
 from twinrig.services.models import ModelLibrary
 from twinrig.services.preflight import Preflight
 from twinrig.services.profile_store import ProfileStore
+from twinrig.services.setup_script import PythonFound
+from twinrig.services.setup_words import SetupProgress
+from twinrig.services.switching import Switching
 
 
 class RigClock:
@@ -148,6 +159,120 @@ class RigController:
         self.autostart[profile_id] = enabled
 
 
+class RigSetup:
+    """Set-ups as a test plays them: ``steps`` are told, then ``error`` or a result."""
+
+    def __init__(self) -> None:
+        self.engines: tuple[str, ...] = ()
+        self.plan_error: Exception | None = None
+        self.error: Exception | None = None
+        self.steps: list[SetupProgress] = []
+        self.gate: asyncio.Event | None = None
+        self.asked: list[tuple[str, str]] = []
+        self.cancelled = False
+        self.replaces = ""
+
+    async def plan(self, engine_id: str, version: str = "", cuda: int | None = None) -> SetupPlan:
+        if self.plan_error is not None:
+            raise self.plan_error
+        build = WheelBuild(12, 525, (), "", ">=3.10")
+        python = PythonFound("/usr/bin/python3", "3.12.3", True)
+        root = f"/home/demo/.local/share/twinrig/engines/{engine_id}"
+        return SetupPlan(
+            engine_id=engine_id,
+            name=load_engines(assets.read_text)[engine_id].name,
+            version="0.33.0",
+            build=build,
+            python=python,
+            root=root,
+            environment=f"{root}/current/venv",
+            folder="env-1",
+            replaces=self.replaces,
+            needs_bytes=18 * 1024**3,
+            free_bytes=311 * 1024**3,
+            kept_bytes=0,
+            cut_off=False,
+        )
+
+    async def run(self, plan: SetupPlan, tell, profile_id: str = "") -> SetupResult:
+        self.asked.append((plan.engine_id, profile_id))
+        for step in self.steps:
+            tell(step)
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        if self.error is not None:
+            raise self.error
+        return SetupResult("e1", plan.environment, False, message("vLLM is set up."))
+
+
+class RigHub:
+    """Hits and looks by name; a download goes on until ``gate``."""
+
+    def __init__(self) -> None:
+        self.hits: tuple[HubModel, ...] = ()
+        self.looks: dict[str, HubLook] = {}
+        self.error: Exception | None = None
+        self.load_error: Exception | None = None
+        self.gate: asyncio.Event | None = None
+        self.asked: list[tuple[str, str]] = []
+        self.cancelled = False
+
+    async def search(self, text: str, engine_id: str = "") -> tuple[HubModel, ...]:
+        self.asked.append((text, engine_id))
+        if self.error is not None:
+            raise self.error
+        return self.hits
+
+    async def look(self, names):
+        for name in names:
+            yield self.looks.get(str(name), HubLook(name))
+
+    async def download(self, name: ModelName, tell, folder: str = "") -> str:
+        self.asked.append(("download", str(name)))
+        tell(DownloadProgress(10, 100, "x"))
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        if self.load_error is not None:
+            raise self.load_error
+        return f"/home/demo/models/{name.repo}"
+
+
+class RigOutside:
+    """HTTP as another device would ask; ``status`` None: nobody answers."""
+
+    def __init__(self) -> None:
+        self.status: int | None = 401
+
+    async def get(self, url: str, *, timeout_s: float, token: str | None = None) -> HttpResponse:
+        if self.status is None:
+            raise HostError(message("Nobody answers."))
+        return HttpResponse(self.status, b"")
+
+
+class RigSecrets:
+    """Kept while the test runs."""
+
+    place = "The system's keyring"
+    lasting = True
+
+    def __init__(self) -> None:
+        self.kept: dict[str, str] = {}
+
+    async def get(self, name: str) -> str | None:
+        return self.kept.get(name)
+
+    async def set(self, name: str, value: str) -> None:
+        self.kept[name] = value
+
+
 class NoGpuProbe:
     """Two cards without load; nothing is sampled."""
 
@@ -170,6 +295,7 @@ class PageWorkbench:
     label: str = "Demo rig"
     demo: bool = True
     on_wsl: bool = True
+    distro: str = ""
     service_kind: str = "systemd-user"
     clock: RigClock = field(default_factory=RigClock)
 
@@ -182,7 +308,9 @@ class PageWorkbench:
         self.models = ModelLibrary(self.host)
         built_in = {"demo": EngineInstall("demo", "/home/demo", "1.0", "/usr/bin/python3")}
         self.installs = EngineFinder(self.host, self.engines, built_in=built_in)
-        self.preflight = Preflight(self.host, CHECKS, self.installs, self.clock)
+        self.preflight = Preflight(
+            self.host, CHECKS, self.installs, self.clock, windows=DemoWindows()
+        )
         self.journal = Journal(state / "journal.jsonl")
         self.fixer = Fixer(
             self.host,
@@ -194,6 +322,10 @@ class PageWorkbench:
             self.target,
         )
         self.controller = RigController(self.layout)
+        self.setup = RigSetup()
+        self.hub = RigHub()
+        self.secrets = RigSecrets()
+        self.outside = RigOutside()
 
     def open_gpu_probe(self) -> NoGpuProbe:
         return NoGpuProbe()
@@ -203,6 +335,18 @@ class PageWorkbench:
         return Estimating(
             self.host, self.open_gpu_probe, self.controller, self.clock, store, self.on_wsl
         )
+
+    def lan(self) -> LanSharing:
+        return LanSharing(self.preflight, self.outside, self.engines)
+
+    def last_good(self) -> LastGood:
+        return LastGood(self.layout, self.profiles)
+
+    def switching(self) -> Switching:
+        return Switching(self.controller, self.profiles, self.last_good(), self.target)
+
+    def benchmark_store(self) -> BenchmarkStore:
+        return BenchmarkStore(self.layout.root / "benchmarks.json")
 
     def history_store(self) -> HistoryStore:
         return HistoryStore(self.layout.root / "history.sqlite3")

@@ -8,11 +8,13 @@ from twinrig.qt.pages.plan import PlanPage
 from twinrig.qt.pages.preflight import PreflightPage
 from twinrig.qt.pages.server import ServerPage
 from twinrig.qt.pages.settings import SettingsPage
+from twinrig.qt.pages.try_page import TryPage
 
 PAGES: tuple[type[Page], ...] = (
     OverviewPage,
     PreflightPage,
     PlanPage,
     ServerPage,
+    TryPage,
     SettingsPage,
 )
