@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 
 ENTRY = Path(__file__).resolve().parents[1] / "doubles" / "windows" / "entry.py"
+# Wine gives a program of Linux its bare name, from which it cannot tell its own file.
+PYTHON = os.environ.get("TWINRIG_DOUBLE_PYTHON", "/usr/bin/python3")
 CHUNK = 60_000
 _WINDOWS_PATH = re.compile(r"([A-Za-z]):[\\/](.*)", re.DOTALL)
 
@@ -56,7 +58,7 @@ def main(port: int) -> None:
         words = [unix_path(word) for word in words]
     environ = {**os.environ, "TWINRIG_DOUBLE_CMDLINE": line}
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(ENTRY), program, *words],
+        [PYTHON, "-I", "-S", str(ENTRY), program, *words],
         env=environ,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -52,11 +52,11 @@ class Smoke:
                 "TWINRIG_DOUBLE_PYTHON": sys.executable,
             },
         )
-        # Tasks run with the user's own environment, not with that of the panel.
         names = ("WINEPREFIX", "WINEARCH", "WINEDEBUG", "WINEDLLOVERRIDES", "XDG_RUNTIME_DIR")
         own = {name: self.wine.environ[name] for name in (*names, "DISPLAY", "HOME", "PATH")}
         own |= {n: v for n, v in self.wine.environ.items() if n.startswith("TWINRIG_DOUBLE")}
-        self.store.set(scheduler={"environment": own})
+        self.own_environment = own
+        """A task runs with the user's own environment, not with that of the panel."""
         self.setup = Path()
         self.url = ""
 
@@ -101,6 +101,8 @@ class Smoke:
     def prepare(self) -> str:
         """A new Windows, with the doubles."""
         self.wine.prepare()
+        known = {"environment": self.own_environment, "sid": self.wine.user_sid()}
+        self.store.set(scheduler=known)
         return subprocess.run(
             ["wine", "--version"], capture_output=True, encoding="utf-8", check=True
         ).stdout.strip()

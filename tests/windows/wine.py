@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -47,7 +48,8 @@ class Wine:
             "WINEARCH": "win64",
             "WINEDEBUG": "-all",
             # Nothing is downloaded, and no menu entries are made on the Linux side.
-            "WINEDLLOVERRIDES": "mscoree=;mshtml=;winemenubuilder.exe=",
+            # Wine's own schtasks.exe starts nothing.
+            "WINEDLLOVERRIDES": "mscoree=;mshtml=;winemenubuilder.exe=;schtasks.exe=n",
             "XDG_RUNTIME_DIR": str(runtime),
             **environ,
         }
@@ -110,6 +112,14 @@ class Wine:
         if path.is_relative_to(drive_c):
             return "C:\\" + str(path.relative_to(drive_c)).replace("/", "\\")
         return "Z:" + str(path).replace("/", "\\")
+
+    def user_sid(self) -> str:
+        """Identifier of the only user, from the head of its registry file."""
+        head = (self.prefix / "user.reg").read_text("utf-8", "replace")[:400]
+        found = re.search(r"S-1-5-[0-9-]+", head)
+        if found is None:
+            raise WineError(f"the user is not named in {head!r}")
+        return found[0]
 
     def registry(self) -> str:
         """The user's registry as text, once everything is written."""
