@@ -42,7 +42,9 @@ from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.log_view import LogView
 from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon, row
 from twinrig.qt.widgets.phase_list import PhaseList
+from twinrig.qt.widgets.proof_dialog import ProofDialog
 from twinrig.qt.widgets.report_dialog import ReportDialog
+from twinrig.qt.widgets.way_back import WayBack
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -113,6 +115,7 @@ class ServerPane(QWidget):
         self._failure = FailureBox(context)
         self._failure.jump_requested.connect(self._jump)
         self._failure.fix_requested.connect(self._look_for_fixes)
+        self._way_back = WayBack(context, self._failure, self._ask, self._notice, self)
         self._progress = QProgressBar()
         self._progress.setTextVisible(False)
         bind(self._progress, QWidget.setAccessibleName, N_("Progress of this step"))
@@ -132,7 +135,16 @@ class ServerPane(QWidget):
             icon="copy",
             tip=N_("All that is known, without keys and names, to show it to others"),
         )
-        self._tabs.setCornerWidget(self._report)
+        self._prove = Button(
+            context,
+            N_("Prove that it stays…"),
+            self.open_proof,
+            icon="preflight",
+            tip=N_("Leave the server alone for two minutes, then see whether it is still there"),
+        )
+        corner = QWidget()
+        corner.setLayout(row(self._prove, self._report))
+        self._tabs.setCornerWidget(corner)
         self._layout_parts()
 
     def _layout_parts(self) -> None:
@@ -238,6 +250,7 @@ class ServerPane(QWidget):
         self.view = server_view(status, now, self._names.get(other, other))
         if before is not ServerState.FAILED and self.view.state is ServerState.FAILED:
             self._tabs.setCurrentWidget(self.log)
+        self._way_back.other = other
         self.active_changed.emit(other or (self.profile_id if self.view.at_work else ""))
         self._render()
 
@@ -255,8 +268,7 @@ class ServerPane(QWidget):
     def restart(self) -> None:
         """Stop, then start."""
         self._tabs.setCurrentWidget(self._phases)
-        controller = self._context.workbench.controller
-        self._ask("restart", controller.restart(self.profile_id, REQUESTED_BY))
+        self._way_back.restart(self.profile_id)
 
     def _ask(self, what: str, request: Coroutine[Any, Any, Any]) -> None:
         self._pending = what
@@ -306,6 +318,12 @@ class ServerPane(QWidget):
     def open_report(self) -> None:
         """Make the report and show it; nothing is copied or saved before."""
         dialog = ReportDialog(self._context, self.profile_id, self._dialogs, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def open_proof(self) -> None:
+        """Begin the proof and show how it goes."""
+        dialog = ProofDialog(self._context, self.profile_id, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
@@ -364,13 +382,15 @@ class ServerPane(QWidget):
         self._render_detail()
         self._render_buttons()
         self._failure.show_failure(self._shown_cause())
+        self._way_back.look(self.profile_id, self.view.failure)
         self.log.mark_decisive(self._failure.causes.decisive_lines())
         self._phases.show_rows(view.phases)
         self._render_progress()
         if view.warning is None:
             self._warning.hide()
         elif not self._warning.isVisible() or self._warning.message != view.warning:
-            self._warning.tell(view.warning, tone="warn", closable=False)
+            actions = self._way_back.switch_actions(self.profile_id)
+            self._warning.tell(view.warning, tone="warn", closable=False, actions=actions)
 
     def _render_detail(self) -> None:
         tr = self._context.texts.tr
@@ -391,6 +411,7 @@ class ServerPane(QWidget):
         self._restart.setEnabled(known and free and view.can_restart)
         self._copy_url.setVisible(bool(view.base_url))
         self._report.setEnabled(known)
+        self._prove.setEnabled(known and view.state is ServerState.READY)
         self._autostart.setEnabled(known and free and view.autostart is not None)
         self._autostart.setChecked(bool(view.autostart))
         self._context.texts.bind(self._autostart, QWidget.setToolTip, self._autostart_tip())
