@@ -123,14 +123,18 @@ def test_menu_without_profiles_cannot_start() -> None:
     assert not entry(entries, "start").enabled
 
 
-def test_menu_of_a_running_server_stops_it_and_locks_the_profiles() -> None:
+def test_menu_of_a_running_server_stops_it_and_offers_the_other_profiles() -> None:
     entries = menu(snapshot(record()), TWO, "qwen", True)
     assert entry(entries, "stop").enabled
     assert all(each.action != "start" for each in entries)
     assert entry(entries, "copy-url").enabled
     assert entry(entries, "meter").checked is True
     choices = next(each for each in entries if each.children).children
-    assert not any(choice.enabled for choice in choices)
+    shown = {c.argument: (c.action, c.enabled, c.checked, str(c.text)) for c in choices}
+    assert shown["qwen"] == ("profile", False, True, "Qwen 27B")
+    other = next(name for name in shown if name != "qwen")
+    assert shown[other][:3] == ("switch", True, False)
+    assert shown[other][3].startswith("Switch to ")
 
 
 def test_a_stopping_server_cannot_be_stopped_again() -> None:

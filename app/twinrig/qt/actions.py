@@ -60,6 +60,10 @@ class ServerActions(QObject):
         """Give the memory of the cards back: sleep where the server can, else stop."""
         self._ask(self._workbench.controller.free(profile_id, REQUESTED_BY))
 
+    def switch(self, profile_id: str) -> None:
+        """Stop what runs and start this profile's server."""
+        self._ask(self._workbench.switching().switch(profile_id, REQUESTED_BY))
+
     def read_profiles(self) -> None:
         """Read the list of profiles in the background."""
 

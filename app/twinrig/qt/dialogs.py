@@ -41,6 +41,23 @@ def ask_quit(texts: Texts, model: str, parent: QWidget | None) -> QuitAnswer:
     return answers.get(box.clickedButton(), QuitAnswer.CANCEL)
 
 
+def ask_switch(texts: Texts, running: str, wanted: str, parent: QWidget | None) -> bool:
+    """Whether to stop the running server for another one; keeping it is the default."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setWindowTitle(texts.tr(N_("Switch the profile")))
+    text = N_("Stop the server of {running} and start {wanted}?")
+    box.setText(texts.tr(text, running=running, wanted=wanted))
+    box.setInformativeText(texts.tr(N_("Replies that are being written are cut off.")))
+    switch = box.addButton(texts.tr(N_("Stop and start")), QMessageBox.ButtonRole.AcceptRole)
+    keep = box.addButton(texts.tr(N_("Keep it running")), QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(keep)
+    box.setEscapeButton(keep)
+    _name_buttons(box)
+    box.exec()
+    return box.clickedButton() is switch
+
+
 def ask_recording(texts: Texts, parent: QWidget | None) -> Path | None:
     """Which recording to show; None when the user thinks better of it."""
     kinds = f"{texts.tr(N_('Recordings'))} (*.jsonl);;{texts.tr(N_('All files'))} (*)"

@@ -18,7 +18,7 @@ from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.bridge import Bridge
-from twinrig.qt.dialogs import QuitAnswer, ask_quit, ask_recording, error_box
+from twinrig.qt.dialogs import QuitAnswer, ask_quit, ask_recording, ask_switch, error_box
 from twinrig.qt.history_keeper import HistoryKeeper
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 AskQuit = Callable[[Texts, str, QWidget | None], QuitAnswer]
+AskSwitch = Callable[[Texts, str, str, QWidget | None], bool]
 
 
 class Panel(QObject):
@@ -62,12 +63,14 @@ class Panel(QObject):
         apply_language: Callable[[str], None],
         ask: AskQuit = ask_quit,
         pages: tuple[type[Page], ...] = PAGES,
+        may_switch: AskSwitch = ask_switch,
     ) -> None:
         super().__init__(window)
         self._window = window
         self._texts = texts
         self._settings = settings
         self._ask = ask
+        self._ask_switch = may_switch
         self._quitting = False
         self._error_box: QMessageBox | None = None
         self.live = LiveData(workbench, bridge, settings.interval_s, self)
@@ -215,6 +218,7 @@ class Panel(QObject):
             "free": lambda: self.actions.free(record.profile_id) if record else None,
             "load": lambda: self.actions.start(record.profile_id) if record else None,
             "profile": lambda: self._choose_profile(argument),
+            "switch": lambda: self._switch(argument),
             "copy-url": self._copy_url,
             "meter": self._toggle_meter,
             "open-recording": self.open_recording,
@@ -224,6 +228,18 @@ class Panel(QObject):
 
     def _choose_profile(self, profile_id: str) -> None:
         self._settings.current_profile = profile_id
+
+    def _switch(self, profile_id: str) -> None:
+        record = self._active_record()
+        names = {profile.id: profile.name for profile in self.actions.profiles}
+        running = record.profile_id if record is not None else ""
+        parent = self._window if self._window.isVisible() else None
+        wanted = names.get(profile_id, profile_id)
+        if not running or self._ask_switch(
+            self._texts, names.get(running, running), wanted, parent
+        ):
+            self._choose_profile(profile_id)
+            self.actions.switch(profile_id)
 
     def _copy_url(self) -> None:
         snapshot = self.live.machine

@@ -192,10 +192,8 @@ def menu(
     active = state in ACTIVE_STATES
     names: Mapping[str, Any] = {p.id: p.name for p in profiles}
     title = message("Server: {state}", state=Message(STATE_WORDS[state]))
-    choices = tuple(
-        MenuEntry("profile", Message("{name}", {"name": p.name}), not active, p.id == current, p.id)
-        for p in profiles
-    )
+    running = record.profile_id if record is not None and active else ""
+    choices = tuple(_choice(p, current, running) for p in profiles)
     separator = MenuEntry()
     return (
         MenuEntry("", title, enabled=False),
@@ -243,6 +241,17 @@ def _free_or_load(record: ServerRecord | None) -> MenuEntry:
     if not record.can_sleep:
         text = message("Free the cards (stops the server)")
     return MenuEntry("free", text)
+
+
+def _choice(profile: ProfileChoice, current: str, running: str) -> MenuEntry:
+    """While a server runs, another profile means: switch to it (after a question)."""
+    name = Message("{name}", {"name": profile.name})
+    if not running:
+        return MenuEntry("profile", name, True, profile.id == current, profile.id)
+    if profile.id == running:
+        return MenuEntry("profile", name, False, True, profile.id)
+    text = message("Switch to {name}…", name=profile.name)
+    return MenuEntry("switch", text, True, False, profile.id)
 
 
 def _start_or_stop(

@@ -88,11 +88,13 @@ def _token_fault(kind: str, what: str, endpoint: str) -> TwinrigError:
                 'there, and store it with "twinrig models token". Then try again.',
                 page=page,
             ),
+            finding_id=TOKEN_NAME,
         )
     if kind == "bad-token":
         return UsageError(
             message("The stored token is not accepted."),
             message('Make a new one in your settings there; "twinrig models token" stores it.'),
+            finding_id=TOKEN_NAME,
         )
     if kind == "not-allowed":
         return UsageError(

@@ -77,6 +77,7 @@ class PreflightPage(Page):
         self._view = self._make_view()
         self._detail = CheckDetail(context)
         self._detail.fix_requested.connect(self._open_fix)
+        self._detail.machine_changed.connect(self.refresh)
         splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(self._view)
         splitter.addWidget(self._detail)

@@ -20,7 +20,9 @@ from twinrig.domain.profile import Profile
 from twinrig.messages import N_
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.viewmodels.preflight import CheckRow, RowState
+from twinrig.qt.viewmodels.setting_up import engine_of_finding
 from twinrig.qt.widgets.parts import Button, Label, mono_font
+from twinrig.qt.widgets.setup_dialog import open_setup
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -29,9 +31,13 @@ MAX_EVIDENCE_LINES = 14
 
 
 class CheckDetail(QScrollArea):
-    """Asks for the fixes of a finding when it is looked at; ``fix_requested`` carries one."""
+    """Asks for the fixes of a finding when it is looked at; ``fix_requested`` carries one.
+
+    ``machine_changed``: an engine was set up.
+    """
 
     fix_requested = Signal(object)
+    machine_changed = Signal()
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -169,6 +175,22 @@ class CheckDetail(QScrollArea):
             button.clicked.connect(lambda _=False, o=option: self.fix_requested.emit(o))
             button.setEnabled(done)
             self._fix_row.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        self._add_setup()
+
+    def _add_setup(self) -> None:
+        """One more way out where the engine is missing or does not fit."""
+        finding, profile = self._asked if self._asked is not None else (None, None)
+        work = self._context.workbench
+        engine_id = "" if finding is None else engine_of_finding(work, finding, profile)
+        if engine_id:
+            button = Button(self._context, "", icon="down")
+            button.set_text(N_("Set up {engine}…"), engine=work.engines[engine_id].name)
+            button.clicked.connect(lambda: self._open_setup(engine_id, profile))
+            self._fix_row.insertWidget(0, button, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _open_setup(self, engine_id: str, profile: Profile | None) -> None:
+        dialog = open_setup(self._context, engine_id, profile, self)
+        dialog.changed.connect(self.machine_changed)
 
     def _clear_buttons(self) -> None:
         while self._fix_row.count():

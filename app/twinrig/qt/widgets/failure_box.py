@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
@@ -15,6 +16,9 @@ from twinrig.qt.widgets.parts import Button, Label, ToneIcon, mono_font, row
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
+    from twinrig.services.last_good import SettingChange
+
+MAX_CHANGES = 8
 
 
 class FailureBox(QFrame):
@@ -22,6 +26,8 @@ class FailureBox(QFrame):
 
     jump_requested = Signal(object)
     fix_requested = Signal(object)
+    restore_requested = Signal()
+    setup_requested = Signal(str)
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,6 +53,18 @@ class FailureBox(QFrame):
             icon="fix",
             tip=N_("Fixes for this cause, each with a preview"),
         )
+        self._restore = Button(
+            context,
+            N_("Go back to the settings that worked"),
+            self.restore_requested.emit,
+            icon="undo",
+            tip=N_("Your changes are kept as the previous version of the profile"),
+        )
+        self._set_up = Button(
+            context, "", lambda: self.setup_requested.emit(self._engine_id), icon="down"
+        )
+        self._engine_id = ""
+        self._changes = Label(context)
         self._why = Label(context, tone="muted")
         self._other = Button(
             context,
@@ -64,7 +82,10 @@ class FailureBox(QFrame):
         layout.addWidget(self._next)
         layout.addWidget(self._why)
         layout.addWidget(self._line)
+        layout.addWidget(self._changes)
+        layout.addLayout(row(self._set_up, self._restore, None))
         layout.addLayout(foot)
+        self.offer_restore(())
         self.hide()
 
     def show_failure(self, failure: Failure | None) -> None:
@@ -72,6 +93,23 @@ class FailureBox(QFrame):
         self.causes.show(failure)
         self.setVisible(failure is not None)
         self._render()
+
+    def offer_restore(self, changes: Sequence[SettingChange]) -> None:
+        """What was changed since the last start that worked; empty = there is no way back."""
+        tr = self._context.texts.tr
+        lines = [f"•  {c.name}: {c.worked or '—'} → {c.now or '—'}" for c in changes]
+        head = tr(N_("Changed since the last start that worked:"))
+        self._changes.setText("\n".join((head, *lines[:MAX_CHANGES])))
+        for widget in (self._changes, self._restore):
+            widget.setVisible(bool(changes))
+
+    def offer_setup(self, engine_id: str) -> None:
+        """The engine whose set-up would help; "" = none."""
+        self._engine_id = engine_id
+        self._set_up.setVisible(bool(engine_id))
+        if engine_id:
+            name = self._context.workbench.engines[engine_id].name
+            self._set_up.set_text(N_("Set up {engine}…"), engine=name)
 
     def _turn(self) -> None:
         self.causes.turn()

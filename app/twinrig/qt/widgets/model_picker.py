@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QVBoxLayout, QWidget
 from twinrig.messages import N_, Translator
 from twinrig.qt.viewmodels.models import model_details, model_text
 from twinrig.qt.widgets.dialogs import Dialogs
+from twinrig.qt.widgets.find_model_dialog import FindModelDialog
 from twinrig.qt.widgets.option_field import CalmCombo
 from twinrig.qt.widgets.parts import Button, Label, row
 
@@ -31,6 +32,7 @@ class ModelPicker(QWidget):
         self._dialogs = dialogs
         self._models: tuple[ModelFolder, ...] = ()
         self._error: Exception | None = None
+        self.engine_id = ""
         self.combo = CalmCombo()
         self.combo.setEditable(True)
         self.combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
@@ -50,8 +52,16 @@ class ModelPicker(QWidget):
         self._rescan = Button(
             context, N_("Look again"), self.scan, icon="refresh", tip=N_("Look for models again")
         )
+        self._find = Button(
+            context,
+            N_("Find a model…"),
+            self.find,
+            icon="search",
+            tip=N_("Look for models that others use, and download one"),
+        )
+        self._find.setVisible(not context.workbench.demo)
         self._note = Label(context, tone="muted")
-        line = row(self.combo, self._browse, self._rescan)
+        line = row(self.combo, self._browse, self._find, self._rescan)
         line.setStretch(0, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -82,6 +92,18 @@ class ModelPicker(QWidget):
         self._context.bridge.submit(
             self._context.workbench.models.scan(), self, self._scanned, self._scan_failed
         )
+
+    def find(self) -> None:
+        """Look for one on the hub, for the engine in use."""
+        dialog = FindModelDialog(self._context, self.engine_id, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.downloaded.connect(self._downloaded)
+        dialog.open()
+
+    def _downloaded(self, path: str) -> None:
+        self.set_path(path)
+        self.picked.emit(path)
+        self.scan()
 
     def browse(self) -> None:
         """The desktop's own dialog."""

@@ -11,10 +11,12 @@ from PySide6.QtWidgets import QGridLayout, QGroupBox, QLineEdit, QVBoxLayout, QW
 from twinrig.messages import N_, Message
 from twinrig.qt.viewmodels.models import engines_for
 from twinrig.qt.viewmodels.plan import PlanModel
+from twinrig.qt.viewmodels.runs import find_install
 from twinrig.qt.widgets.dialogs import Dialogs
 from twinrig.qt.widgets.model_picker import ModelPicker
 from twinrig.qt.widgets.option_field import CalmCombo, FaultLabel, FieldLabel
-from twinrig.qt.widgets.parts import Label
+from twinrig.qt.widgets.parts import Button, Label
+from twinrig.qt.widgets.setup_dialog import open_setup
 
 if TYPE_CHECKING:
     from twinrig.domain.install import EngineInstall
@@ -48,6 +50,7 @@ class ProfileHead(QGroupBox):
         )
         self.picker = ModelPicker(context, dialogs)
         self.install = Label(context, tone="muted")
+        self.set_up = Button(context, "", self._set_up, icon="down")
         self.port = QLineEdit()
         self.served_name = QLineEdit()
         self.environment = QLineEdit()
@@ -62,7 +65,7 @@ class ProfileHead(QGroupBox):
     def _build_rows(self) -> None:
         add = self._add
         add("model.path", N_("Model"), self.picker, focus=self.picker.combo)
-        add("engine.id", N_("Engine"), self.engine, below=self.install)
+        add("engine.id", N_("Engine"), self.engine, below=(self.install, self.set_up))
         add("name", N_("Name of the profile"), self.name)
         add("network.port", N_("Port"), self.port)
         add("model.served_name", N_("Name that clients use"), self.served_name)
@@ -81,7 +84,7 @@ class ProfileHead(QGroupBox):
         editor: QWidget,
         *,
         focus: QWidget | None = None,
-        below: QWidget | None = None,
+        below: Sequence[QWidget] = (),
     ) -> None:
         number = len(self._rows)
         target = focus or editor
@@ -92,8 +95,8 @@ class ProfileHead(QGroupBox):
         layout = QVBoxLayout(cell)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(editor)
-        if below is not None:
-            layout.addWidget(below)
+        for widget in below:
+            layout.addWidget(widget)
         layout.addWidget(fault)
         layout.addStretch(1)
         self._grid.addWidget(label, number, 0)
@@ -120,6 +123,7 @@ class ProfileHead(QGroupBox):
         profile = model.profile
         self._filling = True
         self._follow_model = model.base is None
+        self.picker.engine_id = profile.engine.id
         self.picker.set_path(profile.model.path)
         index = self.engine.findData(profile.engine.id)
         if index < 0:
@@ -138,7 +142,13 @@ class ProfileHead(QGroupBox):
         self._filling = False
 
     def show_install(self, install: EngineInstall | None, name: str) -> None:
-        """Which engine was found, or that none was."""
+        """Which engine was found, or that none was; either way it can be set up."""
+        engine_id = self._model.profile.engine.id if self._model is not None else ""
+        self.set_up.setVisible(engine_id in self._context.workbench.setup.engines)
+        self.set_up.set_text(
+            N_("Set up {engine}…") if install is None else N_("Set up or update {engine}…"),
+            engine=name,
+        )
         if install is None:
             self.install.set_tone("warn")
             self.install.show_text(
@@ -180,6 +190,24 @@ class ProfileHead(QGroupBox):
             if label.text:
                 return editors.get(path, self._rows[path][1])
         return None
+
+    def _set_up(self) -> None:
+        if self._model is not None:
+            profile = self._model.base
+            dialog = open_setup(self._context, self._model.profile.engine.id, profile, self)
+            dialog.changed.connect(self._look_again)
+
+    def _look_again(self) -> None:
+        """Another version is there; nothing that is typed changes."""
+        if self._model is None:
+            return
+        engine, work = self._model.profile.engine, self._context.workbench
+        name = work.engines[engine.id].name
+        self._context.bridge.submit(
+            find_install(work, engine.id, engine.environment),
+            self,
+            lambda install: self.show_install(install, name),
+        )
 
     def _apply(self, act: Callable[[PlanModel, str], None], text: str) -> None:
         if self._model is not None and not self._filling:

@@ -25,6 +25,8 @@ from twinrig.qt.viewmodels.profiles import ProfileRow, copy_name, profile_rows
 from twinrig.qt.widgets.dialogs import Dialogs
 from twinrig.qt.widgets.parts import Button, Label, Notice, row
 from twinrig.qt.widgets.profile_list import ProfileListModel
+from twinrig.services.profile_store import write_new
+from twinrig.services.recipes import make_recipe
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -106,6 +108,7 @@ class ProfilePanel(QWidget):
             ("delete", N_("Delete"), self.delete),
             ("import", N_("Import…"), self.import_file),
             ("export", N_("Export…"), self.export),
+            ("share", N_("Share as a recipe…"), self.share),
             ("folder", N_("Open the folder of profiles"), self.open_folder),
         )
         for name, text, act in entries:
@@ -114,7 +117,7 @@ class ProfilePanel(QWidget):
             action.triggered.connect(lambda _=False, act=act: act())
             menu.addAction(action)
             self._actions[name] = action
-            if name in ("delete", "export"):
+            if name in ("delete", "share"):
                 menu.addSeparator()
         self._actions["delete"].setShortcut("Del")
         self._actions["delete"].setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -272,6 +275,26 @@ class ProfilePanel(QWidget):
                 lambda _none: self.notice.tell(N_("Exported: {path}"), tone="ok", path=str(path)),
             )
 
+    def share(self) -> None:
+        """Write a recipe: settings without paths, keys and names, for others."""
+        current = self.current
+        if current is None or current.profile is None:
+            return
+        profile, tr = current.profile, self._context.texts.tr
+        path = self._dialogs.save_file(
+            self,
+            tr(N_("Share as a recipe")),
+            f"{current.id}-recipe.yaml",
+            f"{tr(N_('Profiles'))} ({FILE_PATTERN})",
+        )
+        if path is not None:
+            self._run(
+                lambda: write_new(path, make_recipe(profile), overwrite=True),
+                lambda _none: self.notice.tell(
+                    N_("Written without paths, keys and names: {path}"), tone="ok", path=str(path)
+                ),
+            )
+
     def open_folder(self) -> None:
         """Show the files in the desktop's file manager."""
         folder = self._context.workbench.profiles.path("x").parent
@@ -325,6 +348,7 @@ class ProfilePanel(QWidget):
         self._actions["duplicate"].setEnabled(whole)
         self._actions["rename"].setEnabled(whole)
         self._actions["export"].setEnabled(whole)
+        self._actions["share"].setEnabled(whole)
         self._actions["previous"].setEnabled(mine)
         self._actions["delete"].setEnabled(
             current is not None and current.id != self._active and not self._is_folder(current)
