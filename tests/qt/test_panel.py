@@ -240,3 +240,22 @@ def test_menu_is_rebuilt_when_it_opens_only(qtbot, panel: Panel) -> None:
     kept = list(menu.actions())
     qtbot.waitSignal(panel.live.snapshot).wait()
     assert list(menu.actions()) == kept
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_switch_in_the_tray_asks_first(qtbot, panel: Panel, rig, agreed: bool) -> None:
+    asked = []
+    switched = []
+
+    async def switch(wanted: str, requested_by: str) -> str:
+        switched.append((wanted, requested_by))
+        return ""
+
+    rig.switching = lambda: type("Switching", (), {"switch": staticmethod(switch)})
+    panel._ask_switch = lambda _t, running, wanted, _p: asked.append((running, wanted)) or agreed
+    panel.tray.triggered.emit("switch", "other")
+    assert asked == [("Qwen 27B", "other")]
+    if agreed:
+        qtbot.waitUntil(lambda: switched == [("other", "panel")])
+    qtbot.waitUntil(lambda: not panel.actions.busy)
+    assert bool(switched) is agreed
