@@ -136,6 +136,23 @@ def _fix(parser: argparse.ArgumentParser, tr: Translator) -> None:
         action="store_true",
         help=tr.text(N_("the best fix of every finding; with nccl: measure all candidates")),
     )
+    parser.add_argument(
+        "--safe",
+        action="store_true",
+        help=tr.text(
+            N_(
+                "every fix that only changes a profile and can be undone; one that does not "
+                "help is taken back"
+            )
+        ),
+    )
+    parser.add_argument(
+        "--finish",
+        nargs="?",
+        const="",
+        metavar="ENTRY",
+        help=tr.text(N_("do what is left of a fix that was cut off by a crash")),
+    )
     parser.add_argument("--profile", metavar="ID", help=tr.text(N_("judge for this profile")))
     parser.add_argument(
         "--engine", metavar="ID", help=tr.text(N_("with nccl and no profile: whose candidates"))
@@ -178,6 +195,11 @@ def _undo(parser: argparse.ArgumentParser, tr: Translator) -> None:
         nargs="?",
         metavar="ENTRY",
         help=tr.text(N_("change to take back; without it, changes are listed")),
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=tr.text(N_("take back every change that fixes made, newest first")),
     )
     _yes(parser, tr)
 
@@ -343,8 +365,7 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     new.add_argument(
         "--recipe",
         metavar="NAME",
-        help=text(N_("settings that others found good: a file, or one of: "))
-        + ", ".join(RECIPES),
+        help=text(N_("settings that others found good: a file, or one of: ")) + ", ".join(RECIPES),
     )
     _draft_options(new, tr)
     new.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twinrig.cli import doctor
+from twinrig.cli import doctor, many, unfinished
 from twinrig.cli.session import FINDINGS, FINE, Session
 from twinrig.cli.terminal import Terminal
 from twinrig.diagnosis.next_probe import finding_of_failure
@@ -42,7 +42,12 @@ async def run(session: Session) -> int:
         return await lan.run(session)
     async with session.bench() as bench:
         profile = doctor.profile_for(bench, args.profile)
+        if args.finish is not None:
+            return await unfinished.finish(terminal, bench, profile, args.finish)
+        unfinished.tell(terminal, bench)
         results = [r async for r in bench.preflight.run(profile)]
+        if args.safe:
+            return await many.fix_safe(terminal, bench, profile, results, yes=args.yes)
         offers = await find_offers(bench, profile, results)
         if not args.all:
             offers += await server_offers(bench, profile)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from twinrig.cli import many, unfinished
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session
-from twinrig.messages import message
+from twinrig.messages import Message, message
+from twinrig.services.journal import JournalEntry
 
 
 async def run(session: Session) -> int:
@@ -13,14 +15,17 @@ async def run(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         problem = bench.journal.problem()
+        if args.all:
+            return await many.undo_all(terminal, bench, yes=args.yes)
         if not args.entry:
+            unfinished.tell(terminal, bench)
             entries = bench.journal.entries()
             terminal.data({"entries": entries, "problem": problem})
             rows = [
                 (
                     entry.id,
                     datetime.fromtimestamp(entry.at_s).strftime("%Y-%m-%d %H:%M"),
-                    terminal.text(message("undone") if entry.undone_at_s else message("in effect")),
+                    terminal.text(_state(entry)),
                     terminal.text(entry.title),
                 )
                 for entry in entries
@@ -41,3 +46,11 @@ async def run(session: Session) -> int:
         terminal.data({"undone": undone})
         terminal.say(message("Taken back: {title}", title=undone.title), "good")
         return FINE
+
+
+def _state(entry: JournalEntry) -> Message:
+    if entry.undone_at_s is not None:
+        return message("undone")
+    if not entry.can_undo:
+        return message("failed")
+    return message("not finished") if entry.interrupted else message("in effect")

@@ -12,9 +12,10 @@ import pytest
 
 from fixtures.fixer_rig import FIXES, Rig
 from fixtures.standard_machine import HOSTS, INSTALL, SHM, answer, facts, profile_with, tabby
+from fixtures.standard_windows import CONFIG_PATH, config_answer
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.errors import ConflictError, UsageError
-from twinrig.domain.fixes import FixPlan
+from twinrig.domain.fixes import AdminStep, FixPlan, RestartWslStep
 from twinrig.domain.profile import Profile
 from twinrig.fixes.registry import PLANNED
 from twinrig.hosts.locks import FileLock
@@ -50,6 +51,7 @@ MACHINE = (
 )
 
 
+BROKEN_CONFIG = "[wsl2]\nmemory=48 GB\nnonsense\n"
 HOSTS_TEXT = base64.b64decode(HOSTS.rpartition("base64=")[2])
 
 
@@ -61,6 +63,8 @@ def plans() -> list[tuple[str, FixPlan, Profile]]:
     """Each fix with the first situation in which it has a plan."""
     vllm = replace(profile_with(env=ENV, **SETTINGS), extra={"made-up": "1"})
     newer = replace(INSTALL, version="0.29.0")
+    guarded = profile_with()
+    guarded = replace(guarded, network=replace(guarded.network, key_name="mine"))
     single = profile_with(tensor_parallel_size=1)
     left = answer("shm", f"{SHM}left 4096 /dev/shm/nccl-x1\n")
     situations: list[Facts] = [
@@ -69,6 +73,9 @@ def plans() -> list[tuple[str, FixPlan, Profile]]:
         facts(*MACHINE, profile=single, install=newer),
         tabby(*MACHINE),
         facts(left),
+        facts(answer("windows_wslconfig", config_answer(BROKEN_CONFIG))),
+        facts(profile=replace(guarded, network=replace(guarded.network, host="0.0.0.0"))),
+        facts(profile=guarded),
     ]
     found: list[tuple[str, FixPlan, Profile]] = []
     for fix_id, fix in FIXES.items():
@@ -87,16 +94,31 @@ PLANS = plans()
 
 
 def state(rig: Rig) -> tuple[Any, ...]:
-    return dict(rig.host.files), dict(rig.host.modes), dict(rig.store.profiles), rig.scope
+    return (
+        dict(rig.host.files),
+        dict(rig.host.modes),
+        dict(rig.store.profiles),
+        rig.scope,
+        dict(rig.windows.settings),
+    )
 
 
-def rig_for(folder: Path, profile: Profile, *, scope: str = "1") -> Rig:
+def rig_for(
+    folder: Path, profile: Profile, *, scope: str = "1", plan: FixPlan | None = None
+) -> Rig:
     """Programs that a plan may call succeed; what they did is in ``host.calls``."""
     rig = Rig(folder, profile, scope)
     for name in ("apt-get", "kill", "rm", "ldconfig"):
         rig.host.programs[name] = lambda argv: 0
     rig.host.files["/etc/hosts"] = HOSTS_TEXT
     rig.host.modes["/etc/hosts"] = 0o644
+    if plan is not None and plan.fix_id == "lan-close":
+        for step in plan.steps:
+            if isinstance(step, AdminStep) and step.revert is not None:  # open until now
+                rig.windows.settings["nat"] = step.revert.params
+    if plan is not None and plan.fix_id == "wslconfig-fix":
+        rig.host.files[CONFIG_PATH] = BROKEN_CONFIG.encode()
+        rig.host.modes[CONFIG_PATH] = 0o644
     return rig
 
 
@@ -105,6 +127,7 @@ def next_start(folder: Path, old: Rig, profile: Profile) -> Rig:
     rig = rig_for(folder, profile, scope=old.scope)
     rig.host.files, rig.host.modes = old.host.files, old.host.modes
     rig.store.profiles = old.store.profiles
+    rig.windows.settings = old.windows.settings
     return rig
 
 
@@ -133,7 +156,7 @@ ALL = pytest.mark.parametrize(("fix_id", "plan", "profile"), PLANS, ids=[p[0] fo
 async def crash(folder: Path, calls: int, fix_id: str, plan: FixPlan, profile: Profile) -> Rig:
     """A rig whose power went after so many events of the journal."""
     folder.mkdir()
-    rig = rig_for(folder, profile)
+    rig = rig_for(folder, profile, plan=plan)
     cut_after(rig, calls)
     with pytest.raises(PowerCutError):
         await rig.fixer.apply(Finding(f"for-{fix_id}", PARAMS), plan, profile)
@@ -150,12 +173,14 @@ async def test_cut_off_anywhere_it_can_be_taken_back(
 ) -> None:
     for calls in events(plan):
         folder = tmp_path / str(calls)
-        before = state(rig_for(tmp_path / "untouched", profile))
+        before = state(rig_for(tmp_path / "untouched", profile, plan=plan))
         old = await crash(folder, calls, fix_id, plan, profile)
         again = next_start(folder, old, profile)
         for entry in again.fixer.interrupted():
             assert entry.outcome is Outcome.OPEN and entry.can_undo
-            if not plan.reversible and any(step.done for step in entry.steps):
+            if any(step.done and step.kind == "command" for step in entry.steps) and (
+                not plan.reversible
+            ):
                 with pytest.raises(ConflictError, match="cannot be taken back"):
                     await again.fixer.undo(entry.id)
             else:
@@ -168,7 +193,7 @@ async def test_cut_off_anywhere_it_can_be_taken_back(
 async def test_cut_off_anywhere_it_can_be_finished(
     tmp_path: Path, fix_id: str, plan: FixPlan, profile: Profile
 ) -> None:
-    whole = rig_for(tmp_path / "whole", profile)
+    whole = rig_for(tmp_path / "whole", profile, plan=plan)
     await whole.fixer.apply(Finding(f"for-{fix_id}", PARAMS), plan, profile)
     for calls in events(plan):
         folder = tmp_path / str(calls)
@@ -183,7 +208,7 @@ async def test_cut_off_anywhere_it_can_be_finished(
             assert again.fixer.interrupted() == ()
             if plan.reversible:
                 await again.fixer.undo(entry.id)
-                assert state(again) == state(rig_for(tmp_path / "untouched", profile))
+                assert state(again) == state(rig_for(tmp_path / "untouched", profile, plan=plan))
 
 
 @ALL
@@ -196,10 +221,13 @@ def test_every_step_survives_the_journal(fix_id: str, plan: FixPlan, profile: Pr
 async def test_applied_and_taken_back_everything_is_as_before(
     tmp_path: Path, fix_id: str, plan: FixPlan, profile: Profile
 ) -> None:
-    rig = rig_for(tmp_path, profile)
+    rig = rig_for(tmp_path, profile, plan=plan)
     before = state(rig)
     outcome = await rig.fixer.apply(Finding(f"for-{fix_id}", PARAMS), plan, profile)
     assert outcome.applied
+    if all(isinstance(step, RestartWslStep) for step in plan.steps):
+        assert rig.windows.restarts == 1 and state(rig) == before
+        return
     if not plan.reversible:
         assert any("apt-get" in c or "kill" in c or "rm -f" in c for c in rig.host.calls)
         return
