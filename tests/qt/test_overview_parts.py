@@ -10,19 +10,20 @@ from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from fixtures.pictures import LAYER, NOW_S, picture, server, stretch
 from twinrig.domain.errors import DamagedFileError, HostError
-from twinrig.domain.metrics import Snapshot, Throughput
+from twinrig.domain.metrics import Ended, Snapshot, Throughput
 from twinrig.domain.server import ServerState
 from twinrig.messages import message
 from twinrig.qt.history_keeper import HistoryKeeper
 from twinrig.qt.meter import MeterWindow
 from twinrig.qt.pages.base import PageContext
 from twinrig.qt.viewmodels.face import SETTLED_AFTER, Settling, face
-from twinrig.qt.viewmodels.figures import LastKnown, figures_view
+from twinrig.qt.viewmodels.figures import LastKnown, figures_view, speed_words
 from twinrig.qt.widgets.server_figures import ServerFigures
 from twinrig.qt.widgets.steady import SteadyLabel, SteadyLine
 from twinrig.qt.widgets.verdict_line import VerdictLine
 from twinrig.services.verdict import verdict
 
+ENDED = Ended(1, 240.0, 10.0)
 IDLE = {"tps": 0.0, "prompt": 0.0, "running": 0}
 
 
@@ -105,9 +106,9 @@ def test_interval_figures_stay_until_the_next_and_end_with_the_run() -> None:
     assert last.first_token_s is None
 
 
-def test_the_last_reply_and_its_age_stand_in_for_a_speed() -> None:
+def test_the_last_reply_and_its_age_stand_in_for_a_speed(qtbot, context: PageContext) -> None:
     last = LastKnown()
-    told = Throughput(last_reply_tps=24.1)
+    told = Throughput(last_reply_tps=24.1, told_at_end=True)
     first = replace(picture((67, 70)), throughput=told)
     later = replace(picture((1, 0), at_s=NOW_S + 190), throughput=told)
     last.take(first)
@@ -116,6 +117,28 @@ def test_the_last_reply_and_its_age_stand_in_for_a_speed() -> None:
     assert facts == ["Generating", "Last reply 24.1 T/s (just now)"]
     facts = [str(f) for f in figures_view(later, last, None, None).facts]
     assert facts == ["Last reply 24.1 T/s (3 min ago)"]
+    meter = MeterWindow(context.texts, context.theme, context.icons)
+    qtbot.addWidget(meter)
+    meter.show()
+    meter.show_snapshot(first, last)
+    assert meter._speed.text() == "— T/s", "not a zero that nobody told"
+    assert meter._reply.text() == "Generating\nLast reply 24.1 T/s (just now)"
+    meter.show_snapshot(picture((67, 70)), last)
+    assert meter._speed.text() == "24 T/s" and meter._reply.isHidden()
+
+
+def test_the_first_request_of_all_is_generating_without_a_rate() -> None:
+    shot = replace(picture((67, 70)), throughput=Throughput(told_at_end=True))
+    assert [str(w) for w in speed_words(shot, LastKnown())] == ["Generating"]
+    rest = replace(picture((1, 0)), throughput=Throughput(told_at_end=True))
+    assert speed_words(rest, LastKnown()) == ()
+    mute = replace(picture((67, 70)), throughput=Throughput())
+    assert speed_words(mute, LastKnown()) == (), "whose metrics failed may do anything"
+    later = replace(rest, throughput=Throughput(last_reply_tps=24.1, told_at_end=True, ended=ENDED))
+    last = LastKnown()
+    last.take(replace(later, taken_at_s=NOW_S - 600))
+    last.take(later)
+    assert str(speed_words(later, last)[0]).endswith("(just now)"), "as fast as before, but new"
 
 
 def test_unknown_headroom_is_no_empty_bar(qtbot, context: PageContext) -> None:

@@ -19,6 +19,7 @@ from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.domain.wording import STATE_WORDS, limit_words
 from twinrig.messages import N_, Message, message
+from twinrig.services.situation import is_busy
 from twinrig.services.verdict_words import Verdict
 
 HISTORY = 240
@@ -64,6 +65,8 @@ def plain_line(terminal: Terminal, snapshot: Snapshot, label: str) -> str:
     if snapshot.recorded:
         parts.insert(0, f"[{terminal.text(message('Recording'))}]")
     parts.append(f"{number(rates.generation_tps, 'T/s', 1)}")
+    if rates.told_at_end:
+        parts[-1] = _told_at_end(terminal, snapshot)
     parts.append(terminal.text(message("prompt {rate}", rate=number(rates.prompt_tps, "T/s", 1))))
     cards = [f"{info.index}: {_card_figures(_sample(snapshot, info))}" for info in snapshot.gpus]
     if not cards:
@@ -100,10 +103,21 @@ def draw(
             )
         )
     )
+    if rates.told_at_end:
+        lines[-1] = _told_at_end(terminal, snapshot)
     shown = list(history)[-max(10, terminal.width - 2) :]
     lines.append(sparkline(shown, unicode=terminal.unicode) or " ")
     lines.append(terminal.style(terminal.text(message("Ctrl+C ends the view.")), "dim"))
     return lines
+
+
+def _told_at_end(terminal: Terminal, snapshot: Snapshot) -> str:
+    """Of an engine that tells nothing before a reply has ended: never a zero."""
+    rate = snapshot.throughput.last_reply_tps
+    words = [terminal.text(message("generating"))] if is_busy(snapshot) else []
+    if rate is not None:
+        words.append(terminal.text(message("last reply {rate}", rate=number(rate, "T/s", 1))))
+    return ", ".join(words) or UNKNOWN
 
 
 def _title(terminal: Terminal, snapshot: Snapshot, label: str) -> str:

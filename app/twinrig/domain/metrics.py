@@ -17,7 +17,8 @@ class EngineMetrics:
     ``process_start_s`` (epoch) tells a restart. ``first_token_seconds`` is the sum of all times to
     the first token, ``first_tokens`` their number; ``inter_token_seconds`` and ``inter_tokens`` the
     same for the time from one token to the next. ``counted_at_end``: the counters grow only when
-    a request ends, so their growth is no rate; ``last_*_tps`` are those of the last such request.
+    a request ends, so their growth is no rate; ``last_*_tps`` are those of the last such request,
+    ``generation_seconds`` is the sum of the times in which ``generation_tokens`` were written.
     """
 
     generation_tokens: float | None = None
@@ -39,6 +40,7 @@ class EngineMetrics:
     requests_finished: float | None = None
     last_generation_tps: float | None = None
     last_prompt_tps: float | None = None
+    generation_seconds: float | None = None
     counted_at_end: bool = False
 
     def to_counters(self) -> dict[str, float]:
@@ -63,6 +65,21 @@ class EngineMetrics:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """Requests that ended in one interval, of an engine that tells nothing before: ``requests`` of
+    them wrote ``tokens`` together, each in ``seconds`` (mean) up to now."""
+
+    requests: int
+    tokens: float
+    seconds: float
+
+    @property
+    def tps(self) -> float:
+        """Rate while they were written, those at the same time added up."""
+        return self.tokens / self.seconds
+
+
+@dataclass(frozen=True)
 class Throughput:
     """Tokens per second over the last interval, probe tokens subtracted. None = unknown.
 
@@ -70,7 +87,8 @@ class Throughput:
     the sum of rate times ``interval_s`` is what the server's counters grew by.
     ``prefix_hit_ratio`` and ``draft_acceptance`` (0 to 1) and ``first_token_s`` hold for what
     happened in the interval, None when nothing did. ``last_*`` are the rates of the request that
-    ended last, from engines that tell nothing before; the other rates are unknown then.
+    ended last, from engines that tell nothing before; the other rates are unknown then, and
+    ``told_at_end`` is set. ``ended`` is what ended in the interval.
     """
 
     generation_tps: float | None = None
@@ -85,6 +103,8 @@ class Throughput:
     first_token_s: float | None = None
     last_reply_tps: float | None = None
     last_prompt_tps: float | None = None
+    told_at_end: bool = False
+    ended: Ended | None = None
 
 
 @dataclass(frozen=True)

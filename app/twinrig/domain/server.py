@@ -11,7 +11,8 @@ class ServerState(StrEnum):
     """STARTING: process launched, nothing heard. LOADING: a load phase was seen.
 
     DEGRADED: lives but does not answer as it should. BACKOFF: waits before a restart.
-    SLEEPING: lives, but has given the memory of the cards back on purpose. FAILED: gave up; the reason is in the record.
+    SLEEPING: lives, but has given the memory of the cards back on purpose.
+    FAILED: gave up; the reason is in the record.
     """
 
     STOPPED = "stopped"

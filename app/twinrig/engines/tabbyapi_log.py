@@ -85,6 +85,7 @@ class TabbyMeter:
         self._last_tps: float | None = None
         self._last_prompt_tps: float | None = None
         self._requests = 0
+        self._seconds = 0.0
 
     def feed(self, line: str) -> bool:
         """One more line of the log, folded or not; True when a request was added."""
@@ -110,6 +111,7 @@ class TabbyMeter:
             last_generation_tps=self._last_tps,
             last_prompt_tps=self._last_prompt_tps,
             requests_finished=float(self._requests),
+            generation_seconds=self._seconds,
             counted_at_end=True,
         )
 
@@ -123,9 +125,11 @@ class TabbyMeter:
         generated = int(found[1])
         self._generated += generated
         self._requests += 1
+        rate = _rate(_GENERATE, whole)
+        self._seconds += generated / rate if rate else float(found[2])
         self._add_prompt(whole)
         if generated >= SHORTEST_REPLY:
-            self._last_tps = _rate(_GENERATE, whole) or _quotient(generated, float(found[2]))
+            self._last_tps = rate or _quotient(generated, float(found[2]))
         if draft := _DRAFT.search(whole):
             self._accepted += int(draft[1])
             self._drafted += int(draft[2])

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from twinrig.domain.metrics import Snapshot
 from twinrig.qt.bridge import Bridge, TaskHandle
 from twinrig.qt.viewmodels.face import Settling
+from twinrig.qt.viewmodels.figures import LastKnown
 from twinrig.services.freed_memory import FreedMemory
 from twinrig.services.history import History
 from twinrig.services.recording import Replay
@@ -29,7 +30,8 @@ class LiveData(QObject):
     ``history`` remembers what came. ``snapshot`` carries a Snapshot; ``interrupted`` carries the
     reason when the stream broke (it is started again by itself). ``settled``: what can be seen
     has been the same for so long that nothing need be rendered. ``verdict`` judges the present;
-    ``freed`` knows how much video memory came back when the cards were freed.
+    ``freed`` knows how much video memory came back when the cards were freed, ``last_known``
+    what is told now and then only.
 
     A recording takes the place of the machine, with a history of its own; ``machine`` and
     ``machine_history`` stay those of the machine. ``recording_changed`` fires when one is
@@ -66,6 +68,7 @@ class LiveData(QObject):
         self.settled = False
         self.verdict: Verdict = verdict(())
         self.freed = FreedMemory()
+        self.last_known = LastKnown()
         self._recent: deque[Snapshot] = deque(maxlen=KEPT)
         self._settling = Settling()
 
@@ -139,6 +142,7 @@ class LiveData(QObject):
         self._recent.append(snapshot)
         self.history.take(snapshot)
         self.freed.take(snapshot)
+        self.last_known.take(snapshot)
         self.settled = self._settling.take(snapshot)
         if not self.settled:
             self.verdict = verdict(self._recent)

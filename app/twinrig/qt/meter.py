@@ -13,6 +13,7 @@ from twinrig.qt.icons import Icons
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.qt.viewmodels.figures import LastKnown, speed_words
 from twinrig.qt.viewmodels.overview import card_views, state_view
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel, scaled_font
 from twinrig.qt.widgets.steady import SteadyLabel
@@ -33,16 +34,20 @@ class MeterWindow(QWidget):
         self._settings = settings
         self._placed = False
         self._snapshot: Snapshot | None = None
+        self._last = LastKnown()
         self._badge = StatusBadge(theme, icons, 1.0, self)
         self._demo = ToneLabel(theme, "warn", self)
         self._speed = SteadyLabel("888.8 T/s", self)
         self._speed.setFont(scaled_font(self._speed, 1.6, bold=True))
+        self._reply = ToneLabel(theme, "muted", self)
+        self._reply.hide()
         self._rows: list[tuple[QLabel, ShareBar, QLabel]] = []
         self._grid = QGridLayout()
         self._grid.setColumnStretch(1, 1)
         layout = QVBoxLayout(self)
         layout.addWidget(self._badge)
         layout.addWidget(self._speed)
+        layout.addWidget(self._reply)
         layout.addLayout(self._grid)
         layout.addWidget(self._demo)
         self._demo.hide()
@@ -51,9 +56,10 @@ class MeterWindow(QWidget):
         texts.changed.connect(self._render)
         theme.changed.connect(self._render)
 
-    def show_snapshot(self, snapshot: Snapshot | None) -> None:
+    def show_snapshot(self, snapshot: Snapshot | None, last: LastKnown | None = None) -> None:
         """Show newer figures (None: not yet any); nothing is drawn while the window is hidden."""
         self._snapshot = snapshot
+        self._last = last or LastKnown()
         if self.isVisible():
             self._render()
 
@@ -91,11 +97,18 @@ class MeterWindow(QWidget):
         if snapshot is None:
             self._badge.show_status("question", self._texts.tr(N_("Waiting for the first reading")))
             self._speed.setText("— T/s")
+            self._reply.hide()
             return
         state = state_view(snapshot.server, snapshot.taken_at_s)
         self._badge.show_status(state.kind, self._texts.tr(state.word))
         speed = snapshot.throughput.generation_tps
         self._speed.setText("— T/s" if speed is None else f"{number(speed)} T/s")
+        # Of an engine that tells a speed at the end only: what is known, in its own words.
+        words = speed_words(snapshot, self._last) if speed is None else ()
+        reply = "\n".join(self._texts.tr(word) for word in words)
+        if reply != self._reply.text():
+            self._reply.setText(reply)
+        self._reply.setVisible(bool(reply))
         labels = [N_("Recording")] * snapshot.recorded + [N_("Demo rig")] * snapshot.demo
         label = ", ".join(self._texts.tr(text) for text in labels)
         if label != self._demo.text():

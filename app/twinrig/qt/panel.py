@@ -34,6 +34,7 @@ from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 from twinrig.qt.tray import Tray
 from twinrig.qt.tray_model import ProfileChoice, tray_model
+from twinrig.qt.viewmodels.figures import speed_words
 from twinrig.qt.viewmodels.settings import Folders
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ class Panel(QObject):
     def _take(self, snapshot: Snapshot) -> None:
         if self.live.settled:
             return
-        self._strip.show_snapshot(snapshot)
-        self.meter.show_snapshot(snapshot)
+        self._strip.show_snapshot(snapshot, self.live.last_known)
+        self.meter.show_snapshot(snapshot, self.live.last_known)
         self._update_tray()
         if snapshot.recorded:
             return
@@ -196,8 +197,9 @@ class Panel(QObject):
     def _update_tray(self) -> None:
         profiles = [ProfileChoice(p.id, p.name) for p in self.actions.profiles]
         current = self.actions.chosen(self._settings.current_profile)
+        latest = self.live.latest
         model = tray_model(
-            self.live.latest,
+            latest,
             profiles,
             current,
             self.meter.isVisible(),
@@ -205,6 +207,7 @@ class Panel(QObject):
             self.live.verdict,
             recording=self.live.recording is not None,
             freed_bytes=self.live.freed.freed_bytes,
+            speed=speed_words(latest, self.live.last_known) if latest is not None else (),
         )
         self.tray.show_model(model)
 

@@ -6,11 +6,11 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from twinrig.domain.metrics import Snapshot
-from twinrig.domain.quantities import number
 from twinrig.messages import N_
 from twinrig.qt.icons import Icons
 from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
+from twinrig.qt.viewmodels.figures import LastKnown, speed_words
 from twinrig.qt.viewmodels.overview import card_views, state_view
 from twinrig.qt.widgets.labels import StatusBadge, ToneLabel
 from twinrig.qt.widgets.steady import SteadyLine
@@ -26,6 +26,7 @@ class StatusStrip(QWidget):
         self._texts = texts
         self._theme = theme
         self._snapshot: Snapshot | None = None
+        self._last = LastKnown()
         self._hint = N_("Opening …")
         self._note = ""
         self._is_demo = False
@@ -70,9 +71,10 @@ class StatusStrip(QWidget):
         self._recording_name = name
         self._retranslated()
 
-    def show_snapshot(self, snapshot: Snapshot | None) -> None:
+    def show_snapshot(self, snapshot: Snapshot | None, last: LastKnown | None = None) -> None:
         """Show newer figures; None: there are none yet."""
         self._snapshot = snapshot
+        self._last = last or LastKnown()
         if self.isVisible():
             self._render()
 
@@ -109,9 +111,7 @@ class StatusStrip(QWidget):
             return
         state = state_view(snapshot.server, snapshot.taken_at_s)
         self._badge.show_status(state.kind, tr(state.word))
-        parts = []
-        if snapshot.throughput.generation_tps is not None:
-            parts.append(f"{number(snapshot.throughput.generation_tps)} T/s")
+        parts = [tr(word) for word in speed_words(snapshot, self._last)]
         for card in card_views(snapshot):
             shown = "—" if card.stale or card.load is None else tr(card.load_text)
             parts.append(f"{tr(card.title)} {shown}")

@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from twinrig.domain.metrics import Snapshot
-from twinrig.domain.quantities import gib, number
+from twinrig.domain.quantities import gib
 from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, ServerState
 from twinrig.domain.supervision import ServerRecord, is_silent
 from twinrig.domain.wording import STATE_WORDS
 from twinrig.messages import N_, Message, message
+from twinrig.qt.viewmodels.figures import LastKnown, speed_words
 from twinrig.services.verdict_words import Verdict
 
 BAR_STEPS = 5
@@ -96,14 +97,16 @@ def tray_model(
     *,
     recording: bool = False,
     freed_bytes: int | None = None,
+    speed: Sequence[Message] | None = None,
 ) -> TrayModel:
     """Model for the present moment; ``current`` is the profile that Start would start.
 
-    With a ``recording`` the snapshot is not of this machine: nothing can be started or stopped.
+    ``speed`` are its words, see ``speed_words``. With a ``recording`` the snapshot is not of this
+    machine: nothing can be started or stopped.
     """
     return TrayModel(
         tray_icon(snapshot, judged),
-        tooltip(snapshot, translate, freed_bytes),
+        tooltip(snapshot, translate, freed_bytes, speed),
         menu(snapshot, profiles, current, meter_shown, recording=recording),
         load_bars(snapshot),
     )
@@ -131,7 +134,12 @@ def tray_icon(snapshot: Snapshot | None, judged: Verdict | None = None) -> TrayI
     return _ICONS[record.state]
 
 
-def tooltip(snapshot: Snapshot | None, translate: Translate, freed_bytes: int | None = None) -> str:
+def tooltip(
+    snapshot: Snapshot | None,
+    translate: Translate,
+    freed_bytes: int | None = None,
+    speed: Sequence[Message] | None = None,
+) -> str:
     """Name and state, model, speed, both loads: a line each, within the limit as a whole."""
     if snapshot is None:
         return "Twinrig"
@@ -143,9 +151,8 @@ def tooltip(snapshot: Snapshot | None, translate: Translate, freed_bytes: int | 
     if snapshot.recorded:
         head = f"{head} ({translate(N_('Recording'))})"
     lines = [head]
-    speed = snapshot.throughput.generation_tps
-    if speed is not None:
-        lines.append(f"{number(speed)} T/s")
+    words = speed_words(snapshot, LastKnown()) if speed is None else speed
+    lines += [translate(word) for word in words]
     if record is not None and record.back_after_reboot and record.state in ANSWERING_STATES:
         lines.append(translate(N_("Back after the computer's restart")))
     if freed_bytes is not None:

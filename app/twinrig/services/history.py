@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinrig.domain.gpu import GpuSample
-from twinrig.domain.metrics import Snapshot
+from twinrig.domain.metrics import Ended, Snapshot
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import N_
@@ -104,7 +104,42 @@ class History:
         while self._points[0].at_s < point.at_s - self._ring_s:
             self._count(self._points.popleft(), -1)
         self._add_to_minute(point)
+        if (ended := snapshot.throughput.ended) is not None:
+            self._spread(ended, point.at_s)
         return point
+
+    def _spread(self, ended: Ended, at_s: float) -> None:
+        """A reply that is told at its end was written before: over as long as it took."""
+        begin_s = at_s - ended.seconds
+        closed: dict[float, float] = {}
+        for place in range(len(self._points) - 1, -1, -1):
+            old = self._points[place]
+            if old.at_s <= begin_s:
+                break
+            share_s = old.at_s - max(old.at_s - old.step_s, begin_s)
+            if share_s <= 0:
+                continue
+            tokens = ended.tps * share_s
+            new = replace(
+                old,
+                generation_tps=(old.generation_tps or 0.0) + tokens / old.step_s,
+                generation_tokens=(old.generation_tokens or 0.0) + tokens,
+            )
+            self._points[place] = new
+            self._tokens += tokens
+            if not self._amended(old, new):
+                start_s = old.at_s // MINUTE_S * MINUTE_S
+                closed[start_s] = closed.get(start_s, 0.0) + tokens
+        # The store adds parts of the same minute up.
+        self._done.extend(Minute(s, 0.0, (), generation_tokens=n) for s, n in closed.items())
+
+    def _amended(self, old: Point, new: Point) -> bool:
+        """Whether the point belongs to the minute that is open."""
+        for place, point in enumerate(self._open):
+            if point is old:
+                self._open[place] = new
+                return True
+        return False
 
     def add_event(self, event: Event, *, store: bool = True) -> None:
         """Remember something that snapshots do not tell, such as a fix. Twice is once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twinrig.domain.metrics import EngineMetrics, Throughput
+from twinrig.domain.metrics import Ended, EngineMetrics, Throughput
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,30 @@ class _Ratio:
         return more / grown if grown > 0 and more >= 0 else None
 
 
+class _Ended:
+    """Requests that ended since the last call; those of the supervisor's probes alone are none."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None
+
+    def reset(self) -> None:
+        self._last = None
+
+    def grown(self, metrics: EngineMetrics, tokens: float | None) -> Ended | None:
+        """``tokens`` is the growth of what was written, probe tokens subtracted."""
+        finished, seconds = metrics.requests_finished, metrics.generation_seconds
+        last, self._last = self._last, None
+        if not metrics.counted_at_end or finished is None or seconds is None:
+            return None
+        self._last = (finished, seconds)
+        if last is None or not tokens:
+            return None
+        requests, spent_s = round(finished - last[0]), seconds - last[1]
+        if requests <= 0 or spent_s <= 0:
+            return None
+        return Ended(requests, tokens, spent_s / requests)
+
+
 class RateMeter:
     """Turns successive scrapes of one server into rates. Feed it in order of time.
 
@@ -75,6 +99,7 @@ class RateMeter:
         self._generation = _Counter()
         self._prompt = _Counter()
         self._prefix, self._drafts, self._first = _Ratio(), _Ratio(), _Ratio()
+        self._ended = _Ended()
         self._metrics: EngineMetrics | None = None
         self._probe = ProbeTokens()
         self._run = ""
@@ -83,6 +108,7 @@ class RateMeter:
     def reset(self) -> None:
         """Forget the server; the next scrape is a first one."""
         self._metrics = None
+        self._ended.reset()
         for part in (self._generation, self._prompt, self._prefix, self._drafts, self._first):
             part.reset()
 
@@ -104,8 +130,9 @@ class RateMeter:
         hits = self._prefix.grown(metrics.prefix_hits, metrics.prefix_queries)
         accepted = self._drafts.grown(metrics.accepted_tokens, metrics.draft_tokens)
         first_s = self._first.grown(metrics.first_token_seconds, metrics.first_tokens)
+        ended = self._ended.grown(metrics, generation)
         if previous_s is None or metrics.counted_at_end:
-            return _throughput(metrics, None, None, None)
+            return replace(_throughput(metrics, None, None, None), ended=ended)
         return replace(
             _throughput(metrics, generation, prompt, at_s - previous_s),
             prefix_hit_ratio=hits,
@@ -148,6 +175,7 @@ def _throughput(
         kv_cache_size_tokens=metrics.kv_cache_size_tokens,
         last_reply_tps=metrics.last_generation_tps,
         last_prompt_tps=metrics.last_prompt_tps,
+        told_at_end=metrics.counted_at_end,
     )
 
 

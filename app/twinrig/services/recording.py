@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 from twinrig.domain.errors import DamagedFileError, NewerSchemaError, UsageError
 from twinrig.domain.gpu import GpuInfo, GpuSample
-from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
+from twinrig.domain.metrics import Ended, ServerSetup, Snapshot, Throughput
 from twinrig.domain.ports import Clock
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import message
@@ -56,7 +56,7 @@ def decode(line: str) -> Snapshot:
             gpus=tuple(_filled(GpuInfo, info) for info in data["gpus"]),
             samples=tuple(_filled(GpuSample, sample) for sample in data["samples"]),
             server=None if server is None else ServerRecord.from_json(json.dumps(server), "-"),
-            throughput=_filled(Throughput, data["throughput"]),
+            throughput=_throughput(data["throughput"]),
             gpu_error=str(data.get("gpu_error", "")),
             gpu_next_step=str(data.get("gpu_next_step", "")),
             setup=None if setup is None else _filled(ServerSetup, setup),
@@ -139,6 +139,12 @@ def _filled(kind: type[T], data: Mapping[str, Any]) -> T:
     names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in names}
     return kind(**values)
+
+
+def _throughput(data: Mapping[str, Any]) -> Throughput:
+    ended = data.get("ended")
+    found = _filled(Throughput, data)
+    return replace(found, ended=None if ended is None else _filled(Ended, ended))
 
 
 def _check_head(path: Path) -> None:

@@ -80,10 +80,10 @@ class Situation:
 def is_busy(snapshot: Snapshot) -> bool:
     """Whether the server works on a request, as far as it tells.
 
-    An engine that tells only of ended requests is judged by the cards.
+    An engine that tells only of ended requests is judged by the cards, from its first request on.
     """
     speed = snapshot.throughput
-    if is_mute(snapshot) and speed.last_reply_tps is not None:
+    if speed.told_at_end:
         loads = [s.utilisation_percent or 0 for s in snapshot.samples if not s.stale]
         return max(loads, default=0) >= MUTE_WORKING_PERCENT
     return bool(speed.generation_tps) or bool(speed.prompt_tps) or bool(speed.requests_running)

@@ -140,7 +140,8 @@ def _idle(recent: Sequence[Snapshot]) -> Verdict:
         if is_busy(snapshot):
             break
         resting.append(snapshot)
-    mute = speed.generation_tps is None and speed.requests_running is None
+    silent = speed.generation_tps is None and speed.requests_running is None
+    mute = silent and not speed.told_at_end
     # The first reading after a request still averages over the request.
     cards = situation(resting[:-1] or resting).cards
     loaded = [card for card in cards if card.load is not None and card.load >= FOREIGN_PERCENT]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fixtures.pictures import NOW_S, picture, server
-from twinrig.domain.metrics import Throughput
+from twinrig.domain.metrics import Ended, Snapshot, Throughput
 from twinrig.domain.server import ServerState
 from twinrig.services.history import (
     PENDING_MINUTES,
@@ -22,6 +23,7 @@ from twinrig.services.history import (
     minute_of,
 )
 from twinrig.services.history_csv import csv_text
+from twinrig.services.history_store import HistoryStore
 
 S = ServerState
 
@@ -195,3 +197,56 @@ def test_a_day_of_readings_in_fast_motion_does_not_grow() -> None:
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert abs(after - before) < 300_000 and len(history.points()) <= 226
+
+
+# -- replies that are told at their end --------------------------------------------------------
+
+
+def told_at_end(at_s: float, ended: Ended | None = None) -> Snapshot:
+    shot = picture((60, 61), tps=None, prompt=None, running=None, at_s=at_s)
+    return replace(shot, throughput=Throughput(told_at_end=True, ended=ended))
+
+
+def test_a_reply_is_a_bar_over_its_own_time() -> None:
+    history = History()
+    for n in range(30):
+        history.take(told_at_end(NOW_S + n))
+    history.take(told_at_end(NOW_S + 30, Ended(1, 240.0, 10.0)))
+    rates = {p.at_s - NOW_S: p.generation_tps for p in history.points()}
+    assert {n for n, rate in rates.items() if rate is not None} == set(range(21, 31))
+    assert all(rates[n] == pytest.approx(24.0) for n in range(21, 31))
+    assert rates[20] is None, "nothing is known of before: no zero"
+    assert history.generated_tokens == pytest.approx(240.0)
+
+
+def test_two_bars_at_the_same_time_add_up_and_half_a_second_is_half_a_bar() -> None:
+    history = History()
+    for n in range(20):
+        history.take(told_at_end(NOW_S + n))
+    history.take(told_at_end(NOW_S + 20, Ended(1, 100.0, 10.0)))
+    history.take(told_at_end(NOW_S + 21, Ended(1, 35.0, 3.5)))
+    rates = {p.at_s - NOW_S: p.generation_tps for p in history.points()}
+    assert (rates[17], rates[18], rates[19], rates[21]) == pytest.approx((10.0, 15.0, 20.0, 10.0))
+
+
+def test_tokens_of_a_closed_minute_reach_the_store_once(tmp_path: Path) -> None:
+    """A reply of three minutes, told in the fourth: minutes that were written are added to."""
+    history, store = History(), HistoryStore(tmp_path / "history.sqlite3")
+    start_s = NOW_S // 60 * 60
+    for n in range(240):
+        history.take(told_at_end(start_s + n))
+        if n % 60 == 30:
+            store.write(*history.take_pending())
+    history.take(told_at_end(start_s + 240, Ended(1, 1800.0, 180.0)))
+    store.write(*history.take_pending(all_of_it=True))
+    kept = {m.start_s - start_s: m.generation_tokens for m in store.minutes(0)}
+    assert sum(value or 0.0 for value in kept.values()) == pytest.approx(1800.0)
+    assert kept[120] == pytest.approx(600.0) and not kept[0]
+
+
+def test_a_reply_that_began_before_the_panel_counts_what_was_seen() -> None:
+    history = History()
+    for n in range(5):
+        history.take(told_at_end(NOW_S + n))
+    history.take(told_at_end(NOW_S + 5, Ended(1, 1000.0, 100.0)))
+    assert history.generated_tokens == pytest.approx(50.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinrig.domain.metrics import EngineMetrics, Throughput
+from twinrig.domain.metrics import Ended, EngineMetrics, Throughput
 from twinrig.services.rates import ProbeTokens, RateMeter
 
 NO_PROBE = ProbeTokens()
@@ -205,3 +205,47 @@ def test_ratios_survive_a_restart_and_missing_series() -> None:
     meter.update(metrics(1, 1, 2.0), 3.0, probe=NO_PROBE)
     again = metrics(2, 2, 2.0, prefix_hits=3.0, prefix_queries=500.0)
     assert meter.update(again, 4.0, probe=NO_PROBE).prefix_hit_ratio is None
+
+
+# -- an engine that tells its work at the end of each request ----------------------------------
+
+
+def at_end(tokens: float, seconds: float, finished: float) -> EngineMetrics:
+    return EngineMetrics(
+        generation_tokens=tokens,
+        prompt_tokens=0.0,
+        requests_finished=finished,
+        generation_seconds=seconds,
+        last_generation_tps=24.0,
+        counted_at_end=True,
+    )
+
+
+def test_what_ended_is_told_once_and_is_no_rate_of_the_interval() -> None:
+    meter, probe = RateMeter(), ProbeTokens()
+    meter.update(at_end(8, 0.5, 1), 0.0, probe=probe)
+    told = meter.update(at_end(488, 20.5, 2), 1.0, probe=probe)
+    assert told.generation_tps is None and told.told_at_end
+    assert told.ended == Ended(1, 480.0, 20.0) and told.ended.tps == 24.0
+    assert meter.update(at_end(488, 20.5, 2), 2.0, probe=probe).ended is None
+
+
+def test_replies_at_the_same_time_add_up() -> None:
+    meter, probe = RateMeter(), ProbeTokens()
+    meter.update(at_end(0, 0.0, 0), 0.0, probe=probe)
+    told = meter.update(at_end(960, 40.0, 2), 1.0, probe=probe)
+    assert told.ended is not None and told.ended.tps == 48.0
+
+
+def test_the_supervisors_own_probe_is_no_reply() -> None:
+    meter = RateMeter()
+    meter.update(at_end(8, 0.5, 1), 0.0, probe=ProbeTokens(8, 0))
+    told = meter.update(at_end(16, 1.0, 2), 1.0, probe=ProbeTokens(16, 0))
+    assert told.ended is None
+
+
+def test_a_restart_ends_nothing() -> None:
+    meter, probe = RateMeter(), ProbeTokens()
+    meter.update(at_end(488, 20.5, 2), 0.0, probe=probe, run="a")
+    assert meter.update(at_end(0, 0.0, 0), 1.0, probe=probe, run="b").ended is None
+    assert meter.update(at_end(48, 2.0, 1), 2.0, probe=probe, run="b").ended == Ended(1, 48.0, 2.0)

@@ -261,7 +261,7 @@ def test_windows_and_pauses() -> None:
 
 def ended(loads: tuple[int, int], setup: ServerSetup, last: float | None = 24.0) -> list[Snapshot]:
     """tabbyAPI: nothing is told before a request has ended, then its speed."""
-    told = Throughput(last_reply_tps=last)
+    told = Throughput(last_reply_tps=last, told_at_end=True)
     return [replace(p, throughput=told) for p in stretch(loads, setup=setup)]
 
 
@@ -274,8 +274,8 @@ TABBY_SPLIT = ServerSetup(1, None, 8)
         (ended((67, 70), TENSOR), "together"),
         (ended((51, 49), TABBY_SPLIT), "layer-split"),
         (ended((96, 1), TABBY_SPLIT), "one-card"),
-        (ended((2, 0), TENSOR), "no-figures"),
-        (ended((67, 70), TENSOR, None), "no-figures"),
+        (ended((2, 0), TENSOR), "idle"),
+        (ended((67, 70), TENSOR, None), "together"),
     ],
 )
 def test_an_engine_that_tells_only_of_ended_requests(recent, wanted) -> None:

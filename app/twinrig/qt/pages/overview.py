@@ -21,7 +21,7 @@ from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.dialogs import ask_recording
 from twinrig.qt.pages.base import Page, PageContext
-from twinrig.qt.viewmodels.figures import LastKnown, figures_view
+from twinrig.qt.viewmodels.figures import figures_view
 from twinrig.qt.viewmodels.overview import card_views, endpoint_view, freed_view, state_view
 from twinrig.qt.widgets.endpoint_panel import EndpointPanel
 from twinrig.qt.widgets.gpu_card import GpuCard
@@ -50,7 +50,6 @@ class OverviewPage(Page):
         super().__init__(context, parent)
         self._newest: Snapshot | None = None
         self._cards: list[GpuCard] = []
-        self._last_known = LastKnown()
         self._energy: tuple[float, float | None, float] = (-ENERGY_EVERY_S, None, 0.0)
         self._button_face: tuple[str, bool] = ("", False)
         self._free_face = ("", "")
@@ -133,7 +132,7 @@ class OverviewPage(Page):
         self._open_recording.setVisible(not recorded)
         self._button.setVisible(not recorded)
         if not self.context.live.at_end:
-            self._newest, self._last_known = None, LastKnown()
+            self._newest = None
             self._energy = (-ENERGY_EVERY_S, None, 0.0)
         self._render()
 
@@ -144,7 +143,6 @@ class OverviewPage(Page):
 
     def _take(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
-        self._last_known.take(snapshot)
         self._fit_cards(snapshot)
         self.graphs.take(snapshot)
         if self.isVisible() and not self.context.live.settled:
@@ -189,12 +187,13 @@ class OverviewPage(Page):
         self._render_free(None if recorded else record)
 
     def _render_figures(self, newest: Snapshot | None) -> None:
-        history = self.context.live.history
+        live = self.context.live
+        history = live.history
         at_s = newest.taken_at_s if newest is not None else 0.0
         if not 0 <= at_s - self._energy[0] < ENERGY_EVERY_S:
             self._energy = (at_s, history.energy_j, history.generated_tokens)
         _at_s, energy_j, tokens = self._energy
-        self._figures.show_figures(figures_view(newest, self._last_known, energy_j, tokens))
+        self._figures.show_figures(figures_view(newest, live.last_known, energy_j, tokens))
 
     def _render_cards(self, newest: Snapshot | None) -> None:
         if newest is None:

@@ -9,7 +9,7 @@ from twinrig.domain.metrics import Snapshot, Throughput
 from twinrig.domain.quantities import NOT_AVAILABLE, number
 from twinrig.domain.server import ANSWERING_STATES
 from twinrig.messages import Message, message
-from twinrig.services.situation import is_busy, is_mute
+from twinrig.services.situation import is_busy
 
 WH_J = 3600.0
 SHOWN_STEPS = 200
@@ -43,7 +43,7 @@ class LastKnown:
             self._run = run
         speed = snapshot.throughput
         told = speed.last_reply_tps
-        if told is not None and (self.reply is None or told != self.reply[0]):
+        if told is not None and (self.reply is None or speed.ended or told != self.reply[0]):
             self.reply = (told, snapshot.taken_at_s)
         for name in ("first_token_s", "prefix_hit_ratio", "draft_acceptance"):
             value = getattr(speed, name)
@@ -68,13 +68,25 @@ def figures_view(
 
 def _replies(snapshot: Snapshot, last: LastKnown) -> tuple[Message, ...]:
     """For engines that tell a speed only when a request has ended: the last one and its age."""
-    if last.reply is None or not is_mute(snapshot):
+    if not snapshot.throughput.told_at_end:
         return ()
-    rate, at_s = last.reply
+    told = () if last.reply is None else (_last_reply(snapshot, last.reply),)
+    return (message("Generating"), *told) if is_busy(snapshot) else told
+
+
+def _last_reply(snapshot: Snapshot, reply: tuple[float, float]) -> Message:
+    rate, at_s = reply
     age_s = snapshot.taken_at_s - at_s
     age = message("just now") if age_s < 60 else message("{n} min ago", n=int(age_s // 60))
-    told = message("Last reply {rate} T/s ({age})", rate=number(rate), age=age)
-    return (message("Generating"), told) if is_busy(snapshot) else (told,)
+    return message("Last reply {rate} T/s ({age})", rate=number(rate), age=age)
+
+
+def speed_words(snapshot: Snapshot, last: LastKnown) -> tuple[Message, ...]:
+    """What small places say of the speed; empty = not known. Never a zero that nobody told."""
+    speed = snapshot.throughput.generation_tps
+    if speed is not None:
+        return (message("{rate} T/s", rate=number(speed)),)
+    return _replies(snapshot, last)
 
 
 def _room(speed: Throughput, share: float | None) -> Message:

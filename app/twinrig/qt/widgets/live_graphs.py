@@ -83,6 +83,9 @@ class LiveGraphs(QWidget):
             )
         if self.paused:
             return
+        if snapshot.throughput.ended is not None:
+            self.reload()  # it changes what was before
+            return
         if self._range_s:
             self._follow_range(snapshot.taken_at_s)
             return
