@@ -114,6 +114,7 @@ def ready(qtbot, page, workbench) -> str:
     profile_id = make_profile(workbench, "Alpha")
     workbench.controller.set(state_record(profile_id, ServerState.READY))
     page.on_shown()
+    qtbot.waitUntil(lambda: page.pane.profile_id == profile_id, timeout=5000)
     button = named(page, Button, "Prove that it stays…")
     qtbot.waitUntil(button.isEnabled, timeout=5000)
     return profile_id
