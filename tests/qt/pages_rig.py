@@ -32,7 +32,7 @@ from twinrig.checks.registry import CHECKS
 from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo
 from twinrig.domain.install import EngineInstall
-from twinrig.domain.ports import HttpResponse
+from twinrig.domain.ports import HttpResponse, WslDistros
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.registry import load_engines
@@ -296,6 +296,7 @@ class PageWorkbench:
     demo: bool = True
     on_wsl: bool = True
     distro: str = ""
+    distros: WslDistros | None = None
     service_kind: str = "systemd-user"
     clock: RigClock = field(default_factory=RigClock)
 

@@ -17,6 +17,7 @@ from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
 from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
 from twinrig.domain.server import Phase, ServerState
 from twinrig.domain.supervision import PhaseTime, ServerRecord
+from twinrig.services.lan import LanState
 
 GIB = 1024**3
 NOW_S = 1_800_000_000.0
@@ -173,6 +174,16 @@ class RigClock:
         return NOW_S
 
 
+class RigLan:
+    """Sharing with other devices: ``told`` is what other devices find."""
+
+    def __init__(self) -> None:
+        self.told = LanState(False)
+
+    async def state(self, profile: Profile) -> LanState:
+        return self.told
+
+
 @dataclass
 class RigWorkbench:
     """As much of a workbench as the shell uses."""
@@ -184,6 +195,7 @@ class RigWorkbench:
     target: str = "demo"
     label: str = "Demo rig"
     demo: bool = True
+    distros: None = None
     open_monitors: int = 0
     intervals_s: list[float] = field(default_factory=list)
     controller: RigController = field(default_factory=RigController)
@@ -191,6 +203,10 @@ class RigWorkbench:
     closed: bool = False
     store: RigStore = field(default_factory=RigStore)
     clock: RigClock = field(default_factory=RigClock)
+    sharing: RigLan = field(default_factory=RigLan)
+
+    def lan(self) -> RigLan:
+        return self.sharing
 
     @property
     def profiles(self) -> SimpleNamespace:

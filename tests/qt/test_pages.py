@@ -7,10 +7,11 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QLineEdit, QPushButton
 
 from qt.panel_rig import NOW_S, loading_record, profile, record, sample, snapshot
-from twinrig.domain.errors import ConflictError
+from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.profile import Network, Profile
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
+from twinrig.domain.wsl import DistroState, WslDistro
 from twinrig.messages import message
 from twinrig.qt.pages.overview import OverviewPage
 from twinrig.qt.pages.settings import SettingsPage
@@ -222,6 +223,57 @@ def test_settings_take_effect_and_are_kept(settings_page: SettingsPage, context)
     assert context.settings.sync()
     stored = context.settings.path.read_text()
     assert "dark" in stored and "ja" in stored
+
+
+class Distros:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    async def list(self) -> tuple[WslDistro, ...]:
+        if self.error is not None:
+            raise self.error
+        return (
+            WslDistro("Ubuntu", DistroState.STOPPED, 2, True),
+            WslDistro("docker-desktop", DistroState.RUNNING),
+            WslDistro("Old", DistroState.STOPPED, 1),
+            WslDistro("Debian", DistroState.STOPPED),
+        )
+
+
+def settings_with(qtbot, context, distros: Distros) -> QComboBox:
+    context.workbench.distros = distros
+    page = SettingsPage(context)
+    qtbot.addWidget(page)
+    page.show()
+    page.on_shown()
+    return combo(page, "Distribution of WSL")
+
+
+def test_the_distribution_is_chosen_among_those_that_can_be_used(qtbot, context) -> None:
+    box = settings_with(qtbot, context, Distros())
+    qtbot.waitUntil(lambda: box.count() == 3)
+    assert [box.itemText(i) for i in range(3)] == ["WSL's default", "Debian", "Ubuntu"]
+    choose(box, "Debian")
+    assert context.settings.distro == "Debian"
+    choose(box, "")
+    assert context.settings.distro == ""
+
+
+def test_a_distribution_that_is_gone_or_wsl_that_is_silent_changes_no_choice(
+    qtbot, context
+) -> None:
+    context.settings.distro = "Gone"
+    box = settings_with(qtbot, context, Distros(HostError(message("WSL does not answer."))))
+    qtbot.wait(50)
+    assert box.currentData() == "Gone"
+    box = settings_with(qtbot, context, Distros())
+    qtbot.waitUntil(lambda: box.count() == 4)
+    assert box.currentData() == "Gone"
+
+
+def test_elsewhere_there_is_no_distribution_to_choose(settings_page: SettingsPage) -> None:
+    names = {box.accessibleName() for box in settings_page.findChildren(QComboBox)}
+    assert "Distribution of WSL" not in names
 
 
 def test_damaged_settings_read_as_defaults(context) -> None:

@@ -143,6 +143,7 @@ def open_workbench(
         open_counters=windows.open_counters if windows else None,
         distro=rig.distro,
         quiet_host=rig.quiet_host,
+        distros=rig.distros,
         collective=collective,
         candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
         setup=EngineSetup(

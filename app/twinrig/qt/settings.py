@@ -65,6 +65,15 @@ class PanelSettings(QObject):
             self.interval_changed.emit(seconds)
 
     @property
+    def distro(self) -> str:
+        """Distribution of WSL from the next start on; "" = WSL's default one."""
+        return self._text("distro")
+
+    @distro.setter
+    def distro(self, name: str) -> None:
+        self._store.setValue("distro", name)
+
+    @property
     def current_profile(self) -> str:
         """Id of the profile that pages work on; "" = none chosen yet."""
         return self._text("current_profile")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore
+from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore, WslDistros
 from twinrig.domain.supervision import StateLayout
 from twinrig.domain.windows import WindowsCounters
 from twinrig.engines.base import Engine
@@ -38,7 +38,7 @@ class Workbench:
     """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it.
 
     ``open_counters``: Windows' own counters of graphics memory, where the target has them.
-    ``distro``: the distribution of WSL that was asked for, "" = its default one.
+    ``distro``: the distribution of WSL that was asked for, "" = its default one; ``distros``: all.
     """
 
     target: str
@@ -67,6 +67,7 @@ class Workbench:
     open_counters: Callable[[], WindowsCounters] | None = None
     distro: str = ""
     quiet_host: Host | None = None
+    distros: WslDistros | None = None
 
     @property
     def onlooker(self) -> Host:

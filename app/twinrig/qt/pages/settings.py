@@ -30,6 +30,7 @@ from twinrig.qt.viewmodels.settings import (
     interval_choices,
     licence_text,
 )
+from twinrig.qt.widgets.distro_choice import TITLE, DistroChoice
 from twinrig.qt.widgets.labels import Heading, ToneLabel
 from twinrig.qt.widgets.surface import Surface
 
@@ -44,6 +45,7 @@ class SettingsPage(Page):
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._combos: list[tuple[QComboBox, tuple[Choice, ...]]] = []
+        self._distro: DistroChoice | None = None
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
         if context.settings.moved_aside is not None:
@@ -52,6 +54,11 @@ class SettingsPage(Page):
         layout.addWidget(self._section(N_("Where Twinrig keeps its files"), self._folders()))
         layout.addWidget(self._section(N_("About"), self._about()), 1)
         self.retranslate()
+
+    def on_shown(self) -> None:
+        distros = self.context.workbench.distros
+        if self._distro is not None and distros is not None:
+            self.submit(distros.list(), self._distro.set_distros, lambda _error: None)
 
     def retranslate(self) -> None:
         for combo, choices in self._combos:
@@ -98,6 +105,12 @@ class SettingsPage(Page):
             settings.interval_s,
             self._set_rate,
         )
+        if self.context.workbench.distros is not None:
+            self._distro = DistroChoice(self.context, box)
+            label = QLabel(self)
+            label.setBuddy(self._distro.combo)
+            self.context.texts.bind(label, QLabel.setText, TITLE)
+            form.addRow(label, self._distro)
         return box
 
     def _row(
