@@ -13,12 +13,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from twinrig.domain.checks import Facts, Finding, Severity
-from twinrig.domain.errors import TwinrigError
+from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.ports import HttpClient
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import Engine
 from twinrig.engines.field_rules import is_loopback
 from twinrig.fixes.lan_open import refuse_unguarded
+from twinrig.messages import message
 
 _TIMEOUT_S = 4.0
 _ASKS_FOR_KEY = frozenset({401, 403})
@@ -61,10 +62,17 @@ class LanSharing:
         self._engines = engines
 
     def wish(self, profile: Profile, *, share: bool) -> Finding:
-        """What the fixer is asked with. Raises UsageError for a server without a key."""
+        """What the fixer is asked with. Raises UsageError for a server without a key, and for
+        the demo rig's."""
         port = ("port", str(profile.network.port))
         if not share:
             return Finding("lan-opened", (port,), Severity.INFO, ("lan-close",))
+        engine = self._engines.get(profile.engine.id)
+        if engine is not None and engine.simulated:
+            raise UsageError(
+                message("The server of the demo rig is for this computer only."),
+                message("Share the server of a real model."),
+            )
         refuse_unguarded(profile)
         paths = ("unguarded", ", ".join(self._unguarded(profile)))
         return Finding("lan-closed", (port, paths), Severity.INFO, ("lan-open",))

@@ -72,6 +72,11 @@ def test_no_wish_without_a_key_but_an_end_always() -> None:
     assert sharing().wish(bare, share=False).fixes == ("lan-close",)
 
 
+def test_the_demo_server_is_never_shared() -> None:
+    with pytest.raises(UsageError):
+        sharing().wish(replace(CLOSED, engine=EngineRef("demo")), share=True)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 async def test_a_server_for_this_computer_is_not_shared_and_nobody_is_asked(host: str) -> None:
     made = sharing(told=host_error("nobody may be asked"))

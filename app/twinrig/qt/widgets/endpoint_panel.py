@@ -10,6 +10,7 @@ from twinrig.qt.pages.base import PageContext
 from twinrig.qt.viewmodels.overview import EndpointView
 from twinrig.qt.widgets.copy_button import CopyButton
 from twinrig.qt.widgets.labels import Heading, ToneLabel
+from twinrig.qt.widgets.lan_switch import LanSwitch
 from twinrig.qt.widgets.surface import Surface
 
 
@@ -35,6 +36,7 @@ class EndpointPanel(Surface):
             self._button(N_("Copy model id"), lambda: self._view.model_id if self._view else ""),
             self._button(N_("Copy curl"), self._curl),
         ]
+        self._lan = LanSwitch(context, self)
         self._build()
         texts.changed.connect(self._render)
         self._render()
@@ -44,7 +46,10 @@ class EndpointPanel(Surface):
         if record is not None and record.profile_id != self._profile_id:
             self._profile_id = record.profile_id
             self._ask_key(record.profile_id)
+            self._lan.show_profile(record.profile_id)
         if view != self._view:
+            if record is not None and view is not None:
+                self._lan.show_profile(record.profile_id)
             self._view = view
             self._render()
 
@@ -58,6 +63,7 @@ class EndpointPanel(Surface):
         for button in self._buttons:
             row.addWidget(button)
         layout.addLayout(row, 1, 0, 1, 2)
+        layout.addWidget(self._lan, 2, 0, 1, 2)
 
     def _button(self, label: str, source: object) -> CopyButton:
         context = self._context

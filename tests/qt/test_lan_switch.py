@@ -1,0 +1,120 @@
+"""The switch for other devices: shows what is, asks before it changes anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtWidgets import QWidget
+
+from qt.pages_rig import PageWorkbench, make_profile, page_context
+from twinrig.domain.profile import Network
+from twinrig.qt.pages.base import PageContext
+from twinrig.qt.viewmodels.fixing import Stage
+from twinrig.qt.widgets.fix_dialog import FixDialog
+from twinrig.qt.widgets.lan_switch import LanSwitch
+
+
+@pytest.fixture
+def workbench(tmp_path) -> PageWorkbench:
+    return PageWorkbench(tmp_path)
+
+
+@pytest.fixture
+def pages(qapp, bridge, workbench) -> PageContext:
+    return page_context(qapp, bridge, workbench, [])
+
+
+def network(workbench: PageWorkbench, **changes: object) -> str:
+    draft = workbench.profiles.draft(
+        "vllm", name="Big", target="demo", model_path="/models/big", gpu_count=2, on_wsl=True
+    )
+    changed = replace(draft, network=Network(**{"port": 8123, **changes}))  # type: ignore[arg-type]
+    workbench.profiles.save(changed)
+    return changed.id
+
+
+def shown(qtbot, context: PageContext, profile_id: str) -> LanSwitch:
+    switch = LanSwitch(context)
+    qtbot.addWidget(switch)
+    switch.show_profile(profile_id)
+    if profile_id:
+        qtbot.waitUntil(switch.box.isEnabled)
+    return switch
+
+
+def dialog_of(widget: QWidget) -> FixDialog | None:
+    found = widget.findChildren(FixDialog)
+    return found[0] if found else None
+
+
+def test_without_a_server_there_is_no_switch(qtbot, pages) -> None:
+    assert shown(qtbot, pages, "").isHidden()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, "Other devices: http://192.168.1.20:8123/v1"),
+        (200, "Other devices get in without the key: http://192.168.1.20:8123/v1."),
+        (None, "Other devices: http://192.168.1.20:8123/v1 (does not answer yet)"),
+    ],
+)
+def test_what_other_devices_find(qtbot, pages, workbench, status, words) -> None:
+    workbench.outside.status = status
+    switch = shown(qtbot, pages, network(workbench, host="0.0.0.0", key_name="lan"))
+
+    assert switch.box.isChecked()
+    assert switch.note.text().startswith(words)
+
+
+def test_a_server_without_a_key_is_not_shared_and_told_why(qtbot, pages, workbench) -> None:
+    switch = shown(qtbot, pages, network(workbench))
+    switch.box.click()
+    qtbot.waitUntil(lambda: "has no key" in switch.note.text())
+
+    assert not switch.box.isChecked()
+    assert "--generate" in switch.note.text()
+    assert dialog_of(switch) is None
+
+
+def test_the_demo_server_is_not_shared(qtbot, pages, workbench) -> None:
+    switch = shown(qtbot, pages, make_profile(workbench, "Demo"))
+    switch.box.click()
+    qtbot.waitUntil(lambda: "demo" in switch.note.text())
+
+    assert not switch.box.isChecked() and dialog_of(switch) is None
+
+
+def test_the_preview_comes_first_and_the_box_turns_when_it_is_done(qtbot, pages, workbench) -> None:
+    profile_id = network(workbench, key_name="lan")
+    switch = shown(qtbot, pages, profile_id)
+    switch.box.click()
+    qtbot.waitUntil(lambda: dialog_of(switch) is not None)
+    dialog = dialog_of(switch)
+    assert dialog is not None
+    qtbot.waitUntil(lambda: dialog.flow.stage is Stage.PREVIEW)
+
+    assert not switch.box.isChecked()
+    text = dialog._text.toPlainText()
+    assert '+  host: "0.0.0.0"' in text and "netsh interface portproxy add" in text
+    assert any("/metrics" in str(note) for note in dialog.flow.notes())
+    # The simulated machine has no Windows: the step fails, and the profile is put back.
+    dialog.apply()
+    qtbot.waitUntil(lambda: dialog.flow.stage is Stage.FAILED)
+    assert workbench.profiles.load(profile_id).network.host == "127.0.0.1"
+    assert not switch.box.isChecked()
+    dialog.reject()
+
+
+def test_ending_it_is_previewed_too(qtbot, pages, workbench) -> None:
+    switch = shown(qtbot, pages, network(workbench, host="0.0.0.0", key_name="lan"))
+    switch.box.click()
+    qtbot.waitUntil(lambda: dialog_of(switch) is not None)
+    dialog = dialog_of(switch)
+    assert dialog is not None
+    qtbot.waitUntil(lambda: dialog.flow.stage is Stage.PREVIEW)
+
+    assert switch.box.isChecked()
+    assert '+  host: "127.0.0.1"' in dialog._text.toPlainText()
+    dialog.reject()
