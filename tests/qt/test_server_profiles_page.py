@@ -208,3 +208,16 @@ def test_the_previous_version_comes_back(qtbot, page, workbench):
     qtbot.waitUntil(lambda: names(page) == ["Newer"], timeout=5000)
     page.panel.action("previous").trigger()
     qtbot.waitUntil(lambda: names(page) == ["Alpha"], timeout=5000)
+
+
+def test_a_recipe_is_shared_without_what_names_its_owner(qtbot, page, workbench, dialogs, tmp_path):
+    profile_id = make_profile(workbench, "Alpha", "/home/taro/models/Name")
+    page.on_shown()
+    qtbot.waitUntil(lambda: page.panel.current is not None, timeout=20_000)
+    target = tmp_path / "shared.yaml"
+    dialogs.answers.append(target)
+    page.panel.action("share").trigger()
+    qtbot.waitUntil(target.exists, timeout=20_000)
+    text = target.read_text()
+    assert "taro" not in text and profile_id in text
+    assert "/home/you/models/Name" in text

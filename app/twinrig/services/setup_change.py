@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from twinrig.domain.checks import Finding
 from twinrig.domain.errors import HostError, TwinrigError
-from twinrig.domain.fixes import CommandStep, ProfileStep
+from twinrig.domain.fixes import CommandStep, FixStep, ProfileStep
 from twinrig.domain.ports import Clock, Host
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
@@ -16,6 +16,7 @@ from twinrig.messages import Message, message
 from twinrig.services.controller import ServerController
 from twinrig.services.fix_steps import CommandSteps, StepKind
 from twinrig.services.journal import AppliedStep, Journal, JournalEntry, Outcome
+from twinrig.services.plan_codec import step_to_json
 from twinrig.services.profile_steps import Profiles, ProfileSteps
 from twinrig.services.setup_words import SetupProgress, SetupStep
 
@@ -83,7 +84,7 @@ class SetupChange:
         if profile_id:
             fields = {"engine.environment": plan.environment}
             steps.append((self._edits, ProfileStep(profile_id, {}, {}, "", fields=fields)))
-        entry = self._entry(plan)
+        entry = self._entry(plan, [step for _kind, step in steps])
         self._journal.begin(entry)
         done: list[tuple[StepKind, AppliedStep]] = []
         try:
@@ -156,7 +157,7 @@ class SetupChange:
         head = ("/bin/bash", "--noprofile", "--norc", "-c", _SWITCH, "twinrig-setup", plan.root)
         return CommandStep((*head, plan.replaces, plan.folder), (*head, plan.folder, plan.replaces))
 
-    def _entry(self, plan: Switch) -> JournalEntry:
+    def _entry(self, plan: Switch, steps: Sequence[FixStep]) -> JournalEntry:
         return JournalEntry(
             id=uuid.uuid4().hex[:12],
             at_s=self._clock.now(),
@@ -164,6 +165,7 @@ class SetupChange:
             fix_id=FIX_ID,
             title=message("Set up {engine} {version}", engine=plan.name, version=plan.version[:12]),
             finding=Finding("engine-not-installed", (("engine", plan.engine_id),)),
+            plan=tuple(step_to_json(step) for step in steps),
         )
 
 
