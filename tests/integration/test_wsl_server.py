@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -254,6 +255,53 @@ async def test_a_file_of_the_user_keeps_its_previous_version(rig):
     await rig.ready()
     assert path.read_text() == "new: 2\n"
     assert (rig.root / "config.yml.previous").read_text() == "old: 1\n"
+
+
+async def test_a_full_disk_in_linux_is_said(rig):
+    rig.store.set_distro("Ubuntu", private=True)
+    rig.store.flag("disk_full")
+    rig.changes = {"files": (FileSpec("/home/me/it.yaml", "x" * 400_000),)}
+    rig.start()
+    assert await rig.end() == 1
+    assert "/home/me/it.yaml cannot be written: No space left on device" in str(
+        rig.record.failure.text
+    )
+
+
+async def test_a_full_disk_on_windows_costs_records_and_no_server(rig, monkeypatch):
+    from twinrig.supervisor import record_store
+
+    rig.timing = type(rig.timing)(**{**vars(rig.timing), "heartbeat_s": 0.05})
+    rig.start()
+    record = await rig.ready()
+    write = record_store.write_atomic
+
+    def full(*_args, **_more):
+        raise OSError(errno.ENOSPC, "There is not enough space on the disk")
+
+    monkeypatch.setattr(record_store, "write_atomic", full)
+    await asyncio.sleep(1.0)
+    assert alive(record.server_pid)
+    assert not rig.task.done()
+    monkeypatch.setattr(record_store, "write_atomic", write)
+    await rig.until(lambda r: r.updated_at_s > record.updated_at_s + 1.0)
+    assert rig.record.run_id == record.run_id
+    assert await rig.stop() == 0
+    assert "not enough space" in own_log(rig.layout)
+
+
+async def test_a_log_that_another_program_holds_costs_lines_and_no_server(rig, monkeypatch):
+    from twinrig.supervisor import log_writer
+
+    def locked(*_args):
+        raise PermissionError(13, "The process cannot access the file because it is being used")
+
+    monkeypatch.setattr(log_writer, "FileIO", locked)
+    rig.start()
+    record = await rig.ready()
+    await rig.until(lambda r: r.dropped_log_lines >= 1)
+    assert alive(record.server_pid)
+    assert await rig.stop() == 0
 
 
 async def test_a_distribution_that_is_gone_is_final(rig):
