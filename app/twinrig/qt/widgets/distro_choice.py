@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QWidget
 
 from twinrig.domain.wsl import WslDistro
 from twinrig.messages import N_
@@ -24,9 +24,8 @@ class DistroChoice(QWidget):
         self.combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         context.texts.bind(self.combo, _set_plain_name, TITLE)
         note = ToneLabel(context.theme, "muted", self)
-        note.setWordWrap(True)
         context.texts.bind(note, QLabel.setText, N_("Counts when Twinrig is started again."))
-        layout = QVBoxLayout(self)
+        layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.combo)
         layout.addWidget(note)
