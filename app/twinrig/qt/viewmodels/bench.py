@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
 
 COLUMNS = (
-    N_("Load"),
+    N_("Requests"),
     N_("Profile"),
     N_("T/s, all"),
     N_("T/s, each"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from twinrig.messages import N_, message
@@ -55,6 +56,14 @@ class AdviceBox(Surface):
         if self._advice is not None:
             self.apply_wanted.emit(self._advice)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Layouts do not count the lines of wrapped texts when they share out little room."""
+        self.setMinimumHeight(max(0, self.layout().totalHeightForWidth(self.width())))
+
     def _render(self) -> None:
         advice = self._advice
         if advice is None:
@@ -70,3 +79,4 @@ class AdviceBox(Surface):
         if advice.plan is not None and advice.profile is not None:
             text = message("Use these settings in {profile}", profile=advice.profile.name)
             self._use.set_text(text)
+        self._fit()

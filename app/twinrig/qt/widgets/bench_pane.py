@@ -112,7 +112,6 @@ class BenchPane(QWidget):
         self._doing = Label(context, tone="muted")
         self._notice = Notice(context)
         self._table = SpeedTable(context, self)
-        self._table.setMinimumHeight(self.fontMetrics().lineSpacing() * 9)
         self._differences = Label(context, tone="muted")
         self._boxes = [AdviceBox(context, self), AdviceBox(context, self)]
         for box in self._boxes:
@@ -242,8 +241,12 @@ class BenchPane(QWidget):
     # -- results -------------------------------------------------------------------------------
 
     def _show_last(self, measured: Measured | None) -> None:
-        if measured is not None and self._measured is None:
-            self._show(measured)
+        if measured is None or self._measured is not None or self.running:
+            return
+        ids = [result.profile_id for result in measured.results]
+        for combo, profile_id in zip((self._first, self._second), ids, strict=False):
+            combo.setCurrentIndex(max(0, combo.findData(profile_id)))
+        self._show(measured)
 
     def _show(self, measured: Measured) -> None:
         self._measured = measured

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextOption,
+    QTextTable,
     QWheelEvent,
 )
 from PySide6.QtWidgets import (
@@ -184,6 +185,7 @@ class ReplyView(QWidget):
                 harmless(self.text),
                 features.MarkdownDialectGitHub | features.MarkdownNoHTML,
             )
+            _tidy_tables(self._browser.document())
             self._fit()
 
     def _become_long(self) -> None:
@@ -207,6 +209,22 @@ class ReplyView(QWidget):
         if event.type() == QEvent.Type.LayoutRequest:
             self._fit()
         return super().event(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Links keep the colour that they were laid out with."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and self._done:
+            self._live.start()
+
+
+def _tidy_tables(document: QTextDocument) -> None:
+    """Qt begins the first cell of a Markdown table with an empty line."""
+    for frame in document.rootFrame().childFrames():
+        if isinstance(frame, QTextTable):
+            cell = frame.cellAt(0, 0)
+            first, last = cell.firstCursorPosition(), cell.lastCursorPosition()
+            if first.block() != last.block() and not first.block().text():
+                first.deleteChar()
 
 
 def broken(text: str, before: int) -> list[str]:

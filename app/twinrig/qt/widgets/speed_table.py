@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ROW = Qt.ItemDataRole.UserRole + 1
 _BAR_ALPHA = 70
+SHOWN_ROWS = 16
 
 
 class SpeedTable(QTableView):
@@ -62,6 +63,8 @@ class SpeedTable(QTableView):
         """Other figures."""
         self._rows = tuple(rows)
         self._render()
+        lines = min(len(self._rows), SHOWN_ROWS) + 2
+        self.setMinimumHeight(self.verticalHeader().defaultSectionSize() * lines)
 
     def _render(self) -> None:
         tr = self._context.texts.tr
