@@ -6,6 +6,7 @@ import configparser
 from collections.abc import Mapping
 from pathlib import Path
 
+from twinrig.hosts.windows.ui_language import ui_language
 from twinrig.messages import LANGUAGES
 
 
@@ -30,4 +31,4 @@ def _of_system(environ: Mapping[str, str]) -> str:
         if value:
             code = value.partition(".")[0].partition("_")[0].lower()
             return code if code in LANGUAGES else "en"
-    return "en"
+    return ui_language() or "en"  # Windows sets none of these variables
