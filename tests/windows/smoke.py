@@ -117,7 +117,8 @@ class Smoke:
         registry = self.wine.registry()
         require("Uninstall\\Twinrig]" in registry, "no uninstall entry")
         require("--hidden" not in registry, "autostart was not asked for")
-        require(took_s <= INSTALL_LIMIT_S, f"installing took {took_s:.1f} s")
+        limit_s = INSTALL_LIMIT_S * slack()
+        require(took_s <= limit_s, f"installing took {took_s:.1f} s, not {limit_s:.0f} s")
         shutil.copy(HERE / "sitecustomize.py", self.installed / "python/Lib/site-packages")
         return f"installed in {took_s:.1f} s"
 
@@ -252,6 +253,11 @@ class Smoke:
         import scheduler
 
         return list(scheduler.Tasks(self.store).names())
+
+
+def slack() -> float:
+    """How much longer things may take because other work waits for the same cores."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def require(fine: bool, fault: str) -> None:
