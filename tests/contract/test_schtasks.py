@@ -1,7 +1,7 @@
 """What Twinrig relies on in ``schtasks.exe``: run against the double, or the real one.
 
-On a real Windows: ``set TWINRIG_REAL_SCHTASKS=1``, then pytest this file. Tests that set a scene
-(another language, a refusal, a sign-out) need the double.
+``TWINRIG_CONTRACT_SCHTASKS`` names the real one. Tests that set a scene (another language, a
+refusal, a sign-out) need the double.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twinrig.domain.errors import HostError
 from twinrig.hosts.windows import schtasks as schtasks_module
 from twinrig.hosts.windows.task_xml import TaskSpec, task_xml
 
-double_only = pytest.mark.skipif(REAL, reason="sets a scene that only the double can play")
+double_only = pytest.mark.skipif(bool(REAL), reason="sets a scene that only the double can play")
 
 WRITER = (
     "import os, sys, pathlib, time;"
