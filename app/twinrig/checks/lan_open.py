@@ -64,7 +64,7 @@ def judge(facts: Facts) -> CheckResult:
 
 CHECK = Check(
     id=ID,
-    title=N_("Other devices can reach the server, if they shall"),
+    title=N_("Other devices can reach the server, if wanted"),
     probes=("windows_network", "windows_wslconfig", "address"),
     judge=judge,
     needs_profile=True,

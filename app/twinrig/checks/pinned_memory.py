@@ -62,8 +62,8 @@ def judge(facts: Facts) -> CheckResult:
         return failed(
             ID,
             message(
-                "The profile wants {wanted} GiB of page-locked RAM; Windows gives at most about "
-                "{limit} GiB.",
+                "The profile wants {wanted} GiB of RAM that the cards read directly (page-locked); "
+                "Windows gives at most about {limit} GiB.",
                 wanted=gib(wanted),
                 limit=gib(limit),
             ),
@@ -74,8 +74,8 @@ def judge(facts: Facts) -> CheckResult:
     return warned(
         ID,
         message(
-            "The profile wants {wanted} GiB of page-locked RAM; on some computers WSL gets less "
-            "than 1 GiB of it.",
+            "The profile wants {wanted} GiB of RAM that the cards read directly (page-locked); on "
+            "some computers WSL gets less than 1 GiB of it.",
             wanted=gib(wanted),
         ),
         Finding(_KIND, params, Severity.WARNING, _FIXES),
@@ -96,7 +96,7 @@ def _asked(wanted: int) -> Evidence:
 
 CHECK = Check(
     id=ID,
-    title=N_("Page-locked RAM is enough"),
+    title=N_("RAM that the cards read directly is enough"),
     probes=("system", "memory"),
     judge=judge,
     needs_profile=True,

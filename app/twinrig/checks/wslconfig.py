@@ -33,7 +33,7 @@ def judge(facts: Facts) -> CheckResult:
     return warned(
         ID,
         message(
-            "Line {line} of .wslconfig counts nothing, because WSL cannot use it: {text}",
+            "Line {line} of .wslconfig has no effect, because WSL cannot use it: {text}",
             line=numbers[0],
             text=first,
         ),

@@ -108,7 +108,7 @@ def windows_way(profile: Profile, facts: Facts) -> tuple[AdminAction, AdminActio
     found = [line.removeprefix("address ") for line in lines if line.startswith("address ")]
     if mode not in (MIRRORED, NAT) or (mode == NAT and not found):
         raise UndecidedError(
-            message("It is not known how WSL hangs on the network."),
+            message("It is not known how WSL is connected to the network."),
             message("Use NAT or mirrored networking, then try again."),
         )
     return _actions(profile, mode, found[0] if found else "")
