@@ -191,7 +191,7 @@ class _Follower:
         if progress.waiting_s:
             terminal.say(
                 message(
-                    "The other side asks to wait {seconds} s …", seconds=round(progress.waiting_s)
+                    "Waiting {seconds} s before the next try …", seconds=round(progress.waiting_s)
                 ),
                 "dim",
             )
