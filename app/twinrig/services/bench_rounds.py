@@ -8,7 +8,6 @@ from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import cast
 
 from twinrig.domain.benchmark import Load, Prompt, Round, Sampling
@@ -39,9 +38,6 @@ LATE_COUNT_S = 5.0
 FATAL = frozenset({"reply-key-refused", "reply-model-unknown", "reply-unreachable"})
 """Faults that no further request can escape."""
 
-LEAST_SPAN = 0.3
-"""So large a part of the pieces must lie between the two that a speed is taken from."""
-
 CountersNow = Callable[[], Awaitable[EngineMetrics | None]]
 
 
@@ -53,9 +49,16 @@ class _Stream:
     last_s: float
     prompt_tokens: int
     tokens: int
-    stream_tps: float | None
+    after_first: float
     loop: bool
     error: ReplyError | None = None
+
+    @property
+    def tps(self) -> float | None:
+        """Tokens per second from the first piece to the last."""
+        if self.first_s is None or self.last_s <= self.first_s or not self.after_first:
+            return None
+        return self.after_first / (self.last_s - self.first_s)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class RoundRunner:
             if done.error is not None:
                 raise done.error
             self._prompts.learn(len(prompt), done.prompt_tokens)
-            tps = done.stream_tps
+            tps = done.tps
         return tps
 
     async def run(self, load: Load, reply_tokens: int) -> RoundOutcome:
@@ -143,7 +146,7 @@ class RoundRunner:
         }
         body = chat_body(self._endpoint.model_id, (ChatMessage("user", prompt),), options)
         timer = ReplyTimer(self._clock.monotonic())
-        arrivals, counts = array("d"), array("q")
+        counts = array("q")
         texts: list[str] = []
         error: ReplyError | None = None
         pieces = stream_reply(self._http, self._endpoint, body)
@@ -152,7 +155,6 @@ class RoundRunner:
                 async for piece in stream:
                     timer.note(piece, self._clock.monotonic())
                     if piece.text or piece.thought:
-                        arrivals.append(timer.last_s)
                         counts.append(piece.usage.completion_tokens if piece.usage else 0)
                         texts.append(piece.text or piece.thought)
         except ReplyError as fault:
@@ -163,45 +165,23 @@ class RoundRunner:
             timer.last_s,
             told.prompt_tokens or 0,
             told.generation_tokens,
-            steady_tps(arrivals, counts, told.generation_tokens),
+            after_first(counts, told.generation_tokens),
             find_loop("".join(texts)) is not None,
             error,
         )
 
 
-def steady_tps(arrivals: Sequence[float], counts: Sequence[int], tokens: int) -> float | None:
-    """Tokens per second of one stream, from the times at which its pieces came.
+def after_first(counts: Sequence[int], tokens: int) -> float:
+    """Tokens that came after the first piece of a stream.
 
     ``counts`` are the tokens up to each piece where the server tells them; else (0) pieces are
-    taken to hold equally many. A piece may come late, never early: a busy machine hands out
-    several at once. The pieces with the least delay lie on the lower hull of times over tokens;
-    counted is along the edge of the hull that spans the middle.
+    taken to hold equally many. They often do not: a first piece may hold dozens of tokens that
+    make no whole character yet.
     """
-    size = len(arrivals)
-    if size < 2 or arrivals[-1] <= arrivals[0]:
-        return None
+    if len(counts) < 2:
+        return 0.0
     told = min(counts) > 0 and counts[-1] > counts[0]
-    at = list(counts) if told else [tokens * (i + 1) / size for i in range(size)]
-    middle = (at[0] + at[-1]) / 2
-    edges = pairwise(_lower_hull(at, arrivals))
-    start, end = next((i, j) for i, j in edges if at[i] <= middle <= at[j])
-    if at[end] - at[start] < tokens * LEAST_SPAN or arrivals[end] <= arrivals[start]:
-        start, end = 0, size - 1
-    return (at[end] - at[start]) / (arrivals[end] - arrivals[start])
-
-
-def _lower_hull(xs: Sequence[float], ys: Sequence[float]) -> list[int]:
-    """Indices of the lower convex hull of points in order of x (monotone chain)."""
-    hull: list[int] = []
-    for index in range(len(xs)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            rise = (ys[b] - ys[a]) * (xs[index] - xs[a])
-            if rise < (ys[index] - ys[a]) * (xs[b] - xs[a]):
-                break
-            hull.pop()
-        hull.append(index)
-    return hull
+    return counts[-1] - counts[0] if told else tokens * (len(counts) - 1) / len(counts)
 
 
 def _round(
@@ -220,7 +200,7 @@ def _round(
     whole = len(good) == len(streams)
     return Round(
         generation_tps=_together_tps(good, span_s) if whole else None,
-        stream_tps=_median([s.stream_tps for s in good if s.stream_tps is not None]),
+        stream_tps=_median([s.tps for s in good if s.tps is not None]),
         first_token_s=_median([first - started_s for first in firsts]),
         prompt_tps=_prompt_tps(load, good, started_s),
         prompt_tokens=sum(s.prompt_tokens for s in good),
@@ -238,10 +218,8 @@ def _round(
 
 
 def _together_tps(streams: Sequence[_Stream], span_s: float) -> float | None:
-    """All streams together, from the first token of all to the last; one alone is what it is."""
-    if len(streams) == 1:
-        return streams[0].stream_tps
-    return sum(s.tokens - 1 for s in streams) / span_s if span_s > 0 else None
+    """All streams together, from the first piece of all to the last."""
+    return sum(s.after_first for s in streams) / span_s if span_s > 0 else None
 
 
 def _foreign(counted: float, ours: int) -> bool:

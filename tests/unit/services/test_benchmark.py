@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from fixtures.bench_rig import BenchRig
 from fixtures.reply_server import fault, reply_server
 from twinrig.domain.benchmark import Load, Prompt, Sampling
 from twinrig.domain.errors import ConflictError, UsageError
-from twinrig.services.bench_rounds import steady_tps
+from twinrig.services.bench_rounds import after_first
 from twinrig.services.benchmark import Benchmark, BenchmarkPlan, Progress, plan_for, reply_length
 from twinrig.services.completions import ReplyError
 from twinrig.services.recommendation import Use, recommend
@@ -231,20 +230,10 @@ def test_replies_are_long_enough_to_measure_a_speed(tps, context, tokens: int) -
     assert reply_length(tps, context) == tokens
 
 
-def test_pieces_handed_out_together_at_the_start_do_not_make_a_stream_faster() -> None:
-    late = [0.5] * 10 + [0.05 * n for n in range(11, 101)]
-    assert steady_tps(late, [0] * 100, 100) == pytest.approx(20.0, rel=0.02)
-    chance = random.Random(7)
-    jerky, delay_s = [], 0.0
-    for n in range(400):  # a machine at which others work too: long delays that are made up for
-        delay_s = max(0.0, delay_s + chance.choice((-0.05, -0.05, -0.03, 0.12)))
-        jerky.append(max([n / 36 + delay_s, *jerky[-1:]]))
-    assert steady_tps(jerky, [0] * 400, 400) == pytest.approx(36.0, rel=0.02)
-    doubled = [0.1 * n for n in range(51)]
-    assert steady_tps(doubled, [0] * 51, 102) == pytest.approx(20.0)
-    uneven = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]  # the first piece holds a third of the tokens
-    assert steady_tps(uneven, [4, 5, 6, 7, 8, 9, 10], 10) == pytest.approx(10.0)
-    assert steady_tps([1.0], [1], 1) is None and steady_tps([], [], 0) is None
+def test_tokens_of_a_first_piece_do_not_count_for_the_speed() -> None:
+    assert after_first([0] * 51, 102) == pytest.approx(100)
+    assert after_first([4, 5, 6, 7, 8, 9, 10], 10) == 6
+    assert after_first([], 0) == after_first([1], 1) == 0
 
 
 @pytest.mark.parametrize(
