@@ -11,12 +11,12 @@ from twinrig import __version__, assets
 from twinrig.checks.registry import CHECKS
 from twinrig.composition.keeping import service_manager
 from twinrig.composition.rig import Rig
+from twinrig.composition.supplies import engine_setup, model_hub
 from twinrig.composition.wsl_target import check_wsl
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.domain.supervision import StateLayout
 from twinrig.domain.wsl import is_wsl
 from twinrig.engines.registry import load_engines
-from twinrig.engines.setup_table import SETUP_TABLE, parse_setup
 from twinrig.fixes.registry import load_fixes
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.http import HttpxClient
@@ -28,9 +28,7 @@ from twinrig.messages import message
 from twinrig.services import native_import
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram
 from twinrig.services.controller import ServerController
-from twinrig.services.engine_setup import EngineSetup, SetupSources
 from twinrig.services.fixer import Fixer
-from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
 from twinrig.services.installs import USUAL_PLACES, EngineFinder
 from twinrig.services.journal import Journal
 from twinrig.services.models import USUAL_FOLDERS, WINDOWS_FOLDERS, ModelLibrary
@@ -40,17 +38,11 @@ from twinrig.services.preflight import Preflight, ProbeProgram
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
-from twinrig.services.setup_script import SCRIPT
 from twinrig.services.workbench import Workbench
 from twinrig.services.wsl_restart import WslRestart
 
 SECRETS_FILE = "secrets.json"
 """In the config folder. That it exists is the user's consent to keep keys in a file."""
-
-INDEX_VARIABLE = "TWINRIG_WHEEL_INDEX"
-"""Replaces the wheel indexes of engine set-ups: a mirror, or a double in tests."""
-SOURCE_VARIABLE = "TWINRIG_ENGINE_SOURCE"
-"""Replaces the address of an engine's source; ``{version}`` in it is filled in."""
 
 
 def resolve_target(target: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -88,22 +80,13 @@ def open_workbench(
     profiles = ProfileStore(paths.profiles, rig.engines)
     finder = EngineFinder(rig.host, rig.engines, places=_places(environ), built_in=rig.built_in)
     collective = CollectiveProgram(rig.host, assets.read_text)
-    programs: dict[str, ProbeProgram] = {
-        PROBE: CollectiveProbe(collective),
-        native_import.PROBE: NativeImportProbe(rig.host, rig.engines, assets.read_text),
-    }
-    windows = rig.windows
-    facts = windows.facts if windows else None
-    preflight = Preflight(rig.host, CHECKS, finder, clock, programs=programs, windows=facts)
+    preflight = _preflight(rig, finder, collective)
     journal = Journal(root / "journal.jsonl")
     manager = service_manager(rig.target, root, environ, rig.distro)
     secrets = open_secrets(paths, environ)
     controller = ServerController(
         layout, manager, profiles, http, FileLock(root), clock, rig.target
     )
-    wsl_restart = None
-    if rig.distros is not None:
-        wsl_restart = WslRestart(rig.distros, controller, clock, rig.distro)
     return Workbench(
         target=rig.target,
         label=rig.host.label,
@@ -114,58 +97,73 @@ def open_workbench(
         http=http,
         engines=rig.engines,
         profiles=profiles,
-        models=ModelLibrary(
-            rig.host,
-            _model_folders(environ, rig.on_wsl),
-            paths.config / f"model-folders-{rig.target}.json",
-        ),
+        models=_models(rig, paths, environ),
         installs=finder,
         preflight=preflight,
-        fixer=Fixer(
-            rig.host,
-            profiles,
-            journal,
-            preflight,
-            load_fixes(assets.read_text("advice/fixes.yaml")),
-            clock,
-            rig.target,
-            lock=FileLock(root),
-            windows_files=windows.files if windows else None,
-            elevation=windows.elevation if windows else None,
-            wsl_restart=wsl_restart,
-        ),
+        fixer=_fixer(rig, profiles, journal, preflight, controller, FileLock(root)),
         journal=journal,
         controller=controller,
         secrets=secrets,
         layout=layout,
         clock=clock,
         service_kind=manager.kind,
-        open_counters=windows.open_counters if windows else None,
+        open_counters=rig.windows.open_counters if rig.windows else None,
         distro=rig.distro,
         quiet_host=rig.quiet_host,
         distros=rig.distros,
         collective=collective,
         candidates=load_candidates(assets.read_text("nccl/candidates.yaml")),
-        setup=EngineSetup(
+        setup=engine_setup(
             rig.host,
             rig.engines,
-            parse_setup(assets.read_text(SETUP_TABLE)),
-            assets.read_text(SCRIPT),
             DriverLook(preflight),
             SetupChange(rig.host, profiles, journal, controller, clock, rig.target),
-            clock,
             FileLock(root),
-            SetupSources(environ.get(INDEX_VARIABLE, ""), environ.get(SOURCE_VARIABLE, "")),
+            environ,
         ),
-        hub=Hub(
-            rig.host,
-            secrets,
-            parse_table(assets.read_text(TABLE)),
-            assets.read_text(PROGRAM),
-            lambda: engine_python(finder, rig.engines),
-            environ.get("HF_ENDPOINT", ""),
-        ),
+        hub=model_hub(rig.host, rig.engines, secrets, finder, environ),
     )
+
+
+def _preflight(rig: Rig, finder: EngineFinder, collective: CollectiveProgram) -> Preflight:
+    programs: dict[str, ProbeProgram] = {
+        PROBE: CollectiveProbe(collective),
+        native_import.PROBE: NativeImportProbe(rig.host, rig.engines, assets.read_text),
+    }
+    windows = rig.windows.facts if rig.windows else None
+    return Preflight(rig.host, CHECKS, finder, SystemClock(), programs=programs, windows=windows)
+
+
+def _fixer(
+    rig: Rig,
+    profiles: ProfileStore,
+    journal: Journal,
+    preflight: Preflight,
+    controller: ServerController,
+    lock: FileLock,
+) -> Fixer:
+    clock, windows = SystemClock(), rig.windows
+    restart = None
+    if rig.distros is not None:
+        restart = WslRestart(rig.distros, controller, clock, rig.distro)
+    return Fixer(
+        rig.host,
+        profiles,
+        journal,
+        preflight,
+        load_fixes(assets.read_text("advice/fixes.yaml")),
+        clock,
+        rig.target,
+        lock=lock,
+        windows_files=windows.files if windows else None,
+        elevation=windows.elevation if windows else None,
+        wsl_restart=restart,
+    )
+
+
+def _models(rig: Rig, paths: AppPaths, environ: Mapping[str, str]) -> ModelLibrary:
+    kept = paths.config / f"model-folders-{rig.target}.json"
+    return ModelLibrary(rig.host, _model_folders(environ, rig.on_wsl), kept)
 
 
 def open_rig(target: str, paths: AppPaths, environ: Mapping[str, str] = os.environ) -> Rig:
