@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from twinrig.domain.checks import CheckResult, Status
+from twinrig.domain.checks import Check, CheckResult, Status
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.fixes import FixPlan, Guidance
 from twinrig.domain.profile import Profile
@@ -28,7 +28,10 @@ from twinrig.qt.viewmodels.runs import preflight_run
 from twinrig.qt.widgets.check_detail import CheckDetail
 from twinrig.qt.widgets.check_list import CheckTable
 from twinrig.qt.widgets.fix_dialog import FixDialog
+from twinrig.qt.widgets.interrupted_bar import InterruptedBar
 from twinrig.qt.widgets.parts import Button, Label, Notice, row
+from twinrig.qt.widgets.safe_fix_dialog import SafeFixDialog
+from twinrig.services.preflight import is_about
 
 COUNT_WORDS = (
     (Status.FAIL, N_("Problems: {count}")),
@@ -72,6 +75,22 @@ class PreflightPage(Page):
             icon="copy",
             tip=N_("Copy all results as text; user names in paths are left out"),
         )
+        self._thorough = Button(
+            context,
+            N_("Check thoroughly"),
+            self.check_thoroughly,
+            icon="search",
+            tip=N_("Also load the engine and let the cards exchange data; takes minutes"),
+        )
+        self._safe = Button(
+            context,
+            N_("Fix all that is safe…"),
+            self.fix_safe,
+            icon="fix",
+            tip=N_("Only changes of the profile that Undo can take back; each is proven"),
+        )
+        self._interrupted = InterruptedBar(context)
+        self._interrupted.changed.connect(self.refresh)
         self._notice = Notice(context)
         self._table = CheckTable(self.model, context, self)
         self._view = self._make_view()
@@ -88,8 +107,10 @@ class PreflightPage(Page):
         top = row(self._headline, self._again, self._cancel, self._copy)
         top.setStretch(0, 1)
         layout.addLayout(top)
+        layout.addWidget(self._interrupted)
         layout.addWidget(self._counts)
         layout.addWidget(self._subject)
+        layout.addLayout(row(self._thorough, self._safe, None))
         layout.addWidget(self._notice)
         layout.addWidget(splitter, 1)
         escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
@@ -116,12 +137,28 @@ class PreflightPage(Page):
 
     def on_shown(self) -> None:
         """Look once by itself, and again when another profile was chosen meanwhile."""
+        self._interrupted.reload()
         if not self.model.running and self._checked_for != self.context.settings.current_profile:
             self.refresh()
 
     def refresh(self) -> None:
         """F5: run all checks."""
         self.run()
+
+    def check_thoroughly(self) -> None:
+        """All checks, those that take minutes too."""
+        profile_checks = self.context.workbench.preflight.checks
+        self.run([check.id for check in profile_checks if self._asks(check)])
+
+    def _asks(self, check: Check) -> bool:
+        return self._profile is None or is_about(check, self._profile)
+
+    def fix_safe(self) -> None:
+        """Everything at once that needs no decision."""
+        dialog = SafeFixDialog(self.context, self.model.results(), self._profile, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self.refresh)
+        dialog.open()
 
     def run(self, ids: Sequence[str] | None = None) -> None:
         """Run these checks (None = all); a run that is going on is replaced."""
@@ -233,6 +270,8 @@ class PreflightPage(Page):
         if had_focus:
             (self._cancel if running else self._again).setFocus()
         self._copy.setEnabled(any(counts.values()))
+        self._thorough.setEnabled(not running)
+        self._safe.setEnabled(not running and any(r.fixable for r in self.model.rows))
 
     def _subject_text(self) -> Message:
         if self._profile is not None:

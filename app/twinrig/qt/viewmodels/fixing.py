@@ -8,15 +8,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from twinrig.domain.errors import TwinrigError
-from twinrig.domain.fixes import FixPlan, Guidance
+from twinrig.domain.fixes import FixPlan, Guidance, ProfileStep
 from twinrig.messages import Message, message
+from twinrig.services.nccl_experiment import FIX_ID as SEARCH_ID
+from twinrig.services.nccl_experiment import Progress, Trial
+from twinrig.services.nccl_search import progress_text, trial_text
 
 if TYPE_CHECKING:
     from twinrig.services.fixer import FixOutcome, FixPreview
+    from twinrig.services.nccl_search import NcclFound
+    from twinrig.services.server_proof import ServerProof
 
 
 class Stage(StrEnum):
-    """Where the dialog stands. WORKING stages have their own words so that nothing is guessed."""
+    """Where the dialog stands. WORKING stages have their own words so that nothing is guessed.
+
+    SEARCHING: settings are tried, nothing is changed; SEARCHED: nothing is to be changed, or
+    nothing helped. ASKING: the server is started and asked once, as the last proof.
+    """
 
     LOADING = "loading"
     GUIDANCE = "guidance"
@@ -27,9 +36,12 @@ class Stage(StrEnum):
     FAILED = "failed"
     UNDOING = "undoing"
     UNDONE = "undone"
+    SEARCHING = "searching"
+    SEARCHED = "searched"
+    ASKING = "asking"
 
 
-BUSY = frozenset({Stage.LOADING, Stage.APPLYING, Stage.UNDOING})
+BUSY = frozenset({Stage.LOADING, Stage.APPLYING, Stage.UNDOING, Stage.SEARCHING, Stage.ASKING})
 
 
 @dataclass
@@ -42,6 +54,10 @@ class FixFlow:
     preview: FixPreview | None = None
     outcome: FixOutcome | None = None
     error: TwinrigError | None = None
+    trying: Message | None = None
+    trials: tuple[Message, ...] = ()
+    verdict: tuple[Message, ...] = ()
+    answer: ServerProof | None = None
 
     @property
     def option(self) -> FixPlan | Guidance | None:
@@ -64,8 +80,63 @@ class FixFlow:
         """Look at another fix; its preview has to be fetched when it is a plan."""
         self.chosen = index
         self.preview = None
+        self.trials, self.verdict = (), ()
         guided = isinstance(self.options[index], Guidance)
         self.stage = Stage.GUIDANCE if guided else Stage.LOADING
+
+    @property
+    def can_search(self) -> bool:
+        """The way out is found by experiment, and somebody has to start it."""
+        option = self.option
+        searched = isinstance(option, Guidance) and option.fix_id == SEARCH_ID
+        return searched and self.stage in (Stage.GUIDANCE, Stage.SEARCHED)
+
+    def searching(self) -> None:
+        """The experiment was started."""
+        self.stage = Stage.SEARCHING
+        self.trying, self.trials, self.verdict = None, (), ()
+
+    def heard(self, item: Progress | Trial) -> None:
+        """What is tried now, or what came of it."""
+        if isinstance(item, Progress):
+            self.trying = progress_text(item)
+        else:
+            self.trials = (*self.trials, trial_text(item))
+
+    def found(self, found: NcclFound) -> None:
+        """The end: a plan stands in the place of the words, and its preview is to be fetched."""
+        self.trying, self.verdict = None, found.sentences()
+        if found.plan is None:
+            self.stage = Stage.SEARCHED
+            return
+        options = list(self.options)
+        options[self.chosen] = found.plan
+        self.options = tuple(options)
+        self.preview, self.stage = None, Stage.LOADING
+
+    def search_stopped(self) -> None:
+        """It was cancelled; nothing was changed and nothing is left running."""
+        self.trying = None
+        self.stage = Stage.GUIDANCE
+
+    @property
+    def can_ask(self) -> bool:
+        """After a change of the profile is in place: the server itself can prove it."""
+        done = self.stage in (Stage.PROVEN, Stage.NOT_PROVEN) and self.answer is None
+        plan = self.option
+        edits = isinstance(plan, FixPlan) and any(isinstance(s, ProfileStep) for s in plan.steps)
+        return done and edits
+
+    def asking(self) -> None:
+        """The server is started for one request."""
+        self.stage = Stage.ASKING
+
+    def answered(self, proof: ServerProof) -> None:
+        """What came of it; a proof that could not be tried changes nothing."""
+        proven = self.outcome is not None and self.outcome.proven
+        self.answer = proof
+        fine = proven if proof.proven is None else proof.proven
+        self.stage = Stage.PROVEN if fine else Stage.NOT_PROVEN
 
     def got_preview(self, preview: FixPreview) -> None:
         """The exact commands and differences are known now."""
@@ -121,6 +192,12 @@ class FixFlow:
             return self.outcome.text
         if self.stage is Stage.FAILED and self.error is not None:
             return self.error.text
+        if self.stage is Stage.SEARCHING and self.trying is not None:
+            return self.trying
+        if self.stage is Stage.SEARCHED and self.verdict:
+            return self.verdict[0]
+        if self.answer is not None and self.stage in (Stage.PROVEN, Stage.NOT_PROVEN):
+            return self.answer.text
         if self.stage is Stage.NOT_PROVEN and self.outcome and not self.outcome.results:
             return message("Applied. No check can prove this one.")
         return _HEADLINES[self.stage]
@@ -129,9 +206,17 @@ class FixFlow:
         """What to do now, where the headline alone does not say it."""
         if self.stage is Stage.FAILED and self.error is not None:
             return self.error.next_step
-        if self.stage is Stage.NOT_PROVEN and self.outcome is not None:
+        if self.stage is Stage.NOT_PROVEN and self.outcome is not None and self.answer is None:
             return self.outcome.text
+        if self.stage is Stage.SEARCHING:
+            return message("Nothing is changed by this. It takes some minutes; you can cancel it.")
         return None
+
+    def why(self) -> tuple[Message, ...]:
+        """The verdict of the experiment in words, while its plan or its end is looked at."""
+        if self.stage is Stage.SEARCHED:
+            return self.verdict[1:]
+        return self.verdict if self.stage in (Stage.LOADING, Stage.PREVIEW) else ()
 
     def notes(self) -> tuple[Message, ...]:
         """What must be known before Apply: risk, rights, restarts."""
@@ -152,6 +237,9 @@ _HEADLINES = {
     Stage.NOT_PROVEN: message("Not proven: the change was made, but the check still fails."),
     Stage.UNDOING: message("Taking the change back…"),
     Stage.UNDONE: message("Taken back: everything is as it was before."),
+    Stage.SEARCHING: message("Trying whether the cards talk…"),
+    Stage.SEARCHED: message("Nothing was found that helps."),
+    Stage.ASKING: message("Starting the server and asking it once…"),
 }
 
 

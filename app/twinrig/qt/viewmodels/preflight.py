@@ -118,6 +118,11 @@ class PreflightModel:
                 counts[row.result.status] += 1
         return counts
 
+    def results(self) -> tuple[CheckResult, ...]:
+        """The answers that are there, in the order of the rows."""
+        done = [row.result for row in self.rows if row.state is RowState.DONE]
+        return tuple(result for result in done if result is not None)
+
     def headline(self) -> Message:
         """One sentence over the list; it never says "fine" while something is unknown."""
         if self.running:

@@ -15,12 +15,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from twinrig.messages import N_, Message, Translator
+from twinrig.messages import N_, Message, Translator, message
 from twinrig.qt.viewmodels.changes import ChangeRow, read_changes, undo_text, when_text
+from twinrig.qt.widgets.interrupted_bar import InterruptedBar
 from twinrig.qt.widgets.parts import Button, Label, Notice, mono_font, row
 
 if TYPE_CHECKING:
+    from twinrig.domain.errors import TwinrigError
     from twinrig.qt.pages.base import PageContext
+    from twinrig.services.journal import JournalEntry
 
 HEADERS = (N_("When"), N_("What was changed"), N_("Now"))
 
@@ -106,6 +109,15 @@ class ChangesView(QWidget):
         self.preview.setFont(mono_font(self.preview))
         context.texts.bind(self.preview, QWidget.setAccessibleName, N_("What Undo takes back"))
         self._undo = Button(context, N_("Undo"), self.undo, icon="undo")
+        self._undo_all = Button(
+            context,
+            N_("Undo all"),
+            self.undo_all,
+            tip=N_("Take back every change that fixes made, newest first"),
+        )
+        self._interrupted = InterruptedBar(context)
+        self._interrupted.changed.connect(self.reload)
+        self._interrupted.changed.connect(self.changed)
         self._layout_parts()
         self._render()
 
@@ -116,15 +128,17 @@ class ChangesView(QWidget):
         splitter.setChildrenCollapsible(False)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._interrupted)
         layout.addWidget(self._problem)
         layout.addWidget(self._notice)
         layout.addWidget(self._empty)
         layout.addWidget(splitter, 1)
-        layout.addLayout(row(None, self._undo))
+        layout.addLayout(row(None, self._undo_all, self._undo))
         self._splitter = splitter
 
     def reload(self) -> None:
         """Read the journal again."""
+        self._interrupted.reload()
         work = read_changes(self._context.workbench.journal)
         self._context.bridge.submit(work, self, self._got, self._notice.tell_error)
 
@@ -137,6 +151,34 @@ class ChangesView(QWidget):
         self._render()
         work = self._context.workbench.fixer.undo(change.entry.id)
         self._context.bridge.submit(work, self, self._undone, self._failed)
+
+    def undo_all(self) -> None:
+        """Ask first: everything is taken back, newest first."""
+        count = sum(change.can_undo for change in self.model.rows)
+        if self._busy or not count:
+            return
+        text = message(
+            "Take back all {count} changes? Files and profiles become as before.", count=count
+        )
+        actions = ((N_("Take all back"), self._undo_everything),)
+        self._notice.tell(text, tone="warn", actions=actions)
+
+    def _undo_everything(self) -> None:
+        self._busy = True
+        self._notice.hide()
+        self._render()
+        work = self._context.workbench.fixer.undo_all()
+        self._context.bridge.submit(work, self, self._all_undone, self._failed)
+
+    def _all_undone(self, found: tuple[tuple[JournalEntry, TwinrigError | None], ...]) -> None:
+        self._busy = False
+        errors = [error for _, error in found if error is not None]
+        if errors:
+            self._notice.tell_error(errors[0])
+        else:
+            self._notice.tell(N_("Taken back: everything is as it was before."), tone="ok")
+        self.reload()
+        self.changed.emit()
 
     def retranslate(self) -> None:
         """Texts that are not bound."""
@@ -178,6 +220,9 @@ class ChangesView(QWidget):
         self._empty.setVisible(not self.model.rows)
         self._splitter.setVisible(bool(self.model.rows))
         self._undo.setVisible(bool(self.model.rows))
+        self._undo_all.setVisible(bool(self.model.rows))
+        left = any(change.can_undo for change in self.model.rows)
+        self._undo_all.setEnabled(left and not self._busy)
         self._undo.setEnabled(change is not None and change.can_undo and not self._busy)
         translator = Translator(self._context.texts.language)
         text = "" if change is None else undo_text(change.entry, translator)

@@ -22,10 +22,14 @@ from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import N_, Message, message
 from twinrig.qt.viewmodels.fixing import BUSY, FixFlow, Stage
 from twinrig.qt.widgets.parts import Button, Label, ToneIcon, fit_height, mono_font, row
+from twinrig.services.nccl_search import NcclFound, search_nccl
+from twinrig.services.server_proof import ServerProof, prove_by_server
 
 if TYPE_CHECKING:
+    from twinrig.qt.bridge import TaskHandle
     from twinrig.qt.pages.base import PageContext
     from twinrig.services.fixer import FixOutcome, FixPreview
+    from twinrig.services.nccl_experiment import Progress, Trial
 
 TONES = {
     Stage.PROVEN: "ok",
@@ -34,6 +38,7 @@ TONES = {
     Stage.FAILED: "fail",
     Stage.GUIDANCE: "muted",
     Stage.PREVIEW: "muted",
+    Stage.SEARCHED: "warn",
 }
 
 
@@ -59,6 +64,7 @@ class FixDialog(QDialog):
         self._profile = profile
         self._titles = titles
         self.flow = FixFlow()
+        self._searching: TaskHandle | None = None
         bind = context.texts.bind
         bind(self, QDialog.setWindowTitle, N_("Fix"))
         bind(self, QWidget.setAccessibleName, N_("Fix"))
@@ -93,6 +99,21 @@ class FixDialog(QDialog):
         self._progress.setRange(0, 0)
         self._progress.setTextVisible(False)
         bind(self._progress, QWidget.setAccessibleName, N_("Working"))
+        self._search = Button(
+            context,
+            N_("Search now"),
+            self.search,
+            icon="search",
+            tip=N_("Try known settings with real transfers between the cards; changes nothing"),
+        )
+        self._stop = Button(context, N_("Cancel"), self.stop_search, icon="stop")
+        self._ask = Button(
+            context,
+            N_("Prove with the server"),
+            self.ask,
+            icon="play",
+            tip=N_("Start the server, ask it once, and stop it again; can take minutes"),
+        )
         self._apply = Button(context, N_("Apply"), self.apply, icon="fix")
         self._undo = Button(context, N_("Undo"), self.undo, icon="undo")
         self._close = Button(context, N_("Close"), self.reject)
@@ -106,7 +127,8 @@ class FixDialog(QDialog):
         layout.addWidget(self._text, 1)
         layout.addWidget(self._results)
         layout.addWidget(self._progress)
-        layout.addLayout(row(None, self._undo, self._apply, self._close))
+        buttons = (self._undo, self._ask, self._search, self._stop, self._apply, self._close)
+        layout.addLayout(row(None, *buttons))
 
     def apply(self) -> None:
         """Apply exactly what is shown."""
@@ -127,9 +149,56 @@ class FixDialog(QDialog):
         self._render()
         self._submit(self._context.workbench.fixer.undo(outcome.entry_id), self._undone)
 
+    def search(self) -> None:
+        """Find by experiment the settings with which the cards talk."""
+        if not self.flow.can_search or self._profile is None:
+            return
+        self.flow.searching()
+        self._render()
+        work = search_nccl(self._context.workbench, self._profile)
+        self._searching = self._context.bridge.submit(
+            work, self, self._searched, self._failed, self._heard
+        )
+
+    def stop_search(self) -> None:
+        """Cancel the experiment; its processes are ended."""
+        if self._searching is not None and self.flow.stage is Stage.SEARCHING:
+            self._searching.cancel()
+            self.flow.search_stopped()
+            self._render()
+
+    def ask(self) -> None:
+        """Start the server and ask it one question."""
+        if not self.flow.can_ask or self._profile is None:
+            return
+        self.flow.asking()
+        self._render()
+        controller = self._context.workbench.controller
+        self._submit(prove_by_server(controller, self._profile.id), self._answered)
+
+    def _heard(self, item: Progress | Trial | NcclFound) -> None:
+        if self.flow.stage is not Stage.SEARCHING:
+            return
+        if isinstance(item, NcclFound):
+            self.flow.found(item)
+            option = self.flow.option
+            if isinstance(option, FixPlan):
+                self._choice.setItemText(self.flow.chosen, self._context.texts.tr(option.title))
+                self._load_preview()
+        else:
+            self.flow.heard(item)
+        self._render()
+
+    def _searched(self, _result: object) -> None:
+        self._searching = None
+
+    def _answered(self, proof: ServerProof) -> None:
+        self.flow.answered(proof)
+        self._render()
+
     def reject(self) -> None:
         """Close; while something is being changed the end is awaited."""
-        if self.flow.stage not in (Stage.APPLYING, Stage.UNDOING):
+        if self.flow.stage not in (Stage.APPLYING, Stage.UNDOING, Stage.ASKING):
             self._context.bridge.cancel_all(self)
             super().reject()
 
@@ -137,7 +206,7 @@ class FixDialog(QDialog):
         self._context.bridge.submit(work, self, on_result, self._failed)
 
     def _choose(self, index: int) -> None:
-        if self.flow.stage in (Stage.APPLYING, Stage.UNDOING):
+        if self.flow.stage in BUSY - {Stage.LOADING}:
             self._choice.setCurrentIndex(self.flow.chosen)
             return
         self.flow.choose(index)
@@ -194,6 +263,7 @@ class FixDialog(QDialog):
             Stage.LOADING,
             Stage.GUIDANCE,
             Stage.PREVIEW,
+            Stage.SEARCHED,
         )
         self._choice.setVisible(many)
         self._choice_label.setVisible(many)
@@ -206,12 +276,21 @@ class FixDialog(QDialog):
         self._apply.setEnabled(flow.can_apply)
         self._undo.setVisible(flow.can_undo or flow.stage is Stage.UNDOING)
         self._undo.setEnabled(flow.can_undo)
-        self._close.setEnabled(flow.stage not in (Stage.APPLYING, Stage.UNDOING))
+        self._render_proofs()
         fit_height(self)
+
+    def _render_proofs(self) -> None:
+        flow = self.flow
+        self._search.setVisible(flow.can_search)
+        self._search.setEnabled(self._profile is not None)
+        self._stop.setVisible(flow.stage is Stage.SEARCHING)
+        self._ask.setVisible(flow.can_ask and self._profile is not None)
+        working = (Stage.APPLYING, Stage.UNDOING, Stage.ASKING)
+        self._close.setEnabled(flow.stage not in working)
 
     def _render_notes(self) -> None:
         shown = self.flow.stage in (Stage.LOADING, Stage.PREVIEW)
-        notes = self.flow.notes() if shown else ()
+        notes = (*self.flow.why(), *(self.flow.notes() if shown else ()))
         self._notes.setText("\n".join("• " + self._context.texts.tr(n) for n in notes))
         self._notes.setVisible(bool(notes))
 
@@ -220,7 +299,9 @@ class FixDialog(QDialog):
         flow = self.flow
         option = flow.option
         text = ""
-        if isinstance(option, Guidance):
+        if flow.trials and flow.preview is None:
+            text = "\n".join(tr(line) for line in flow.trials)
+        elif isinstance(option, Guidance):
             text = numbered([tr(m) for m in option.instructions])
         elif flow.preview is not None:
             text = preview_text(flow.preview, self._context)
