@@ -248,6 +248,27 @@ async def test_services_of_linux_keep_nothing_up(computer: Computer) -> None:
     assert await computer.distros.running() == frozenset()
 
 
+async def test_idle_time_outs_can_be_switched_off(computer: Computer) -> None:
+    """``instanceIdleTimeout=-1``: then nothing stops a distribution by itself."""
+    computer.store.set(idle_s=-1)
+    assert await answers(computer.host())
+    await asyncio.sleep(1.0)
+    assert await computer.distros.running() == frozenset({"Ubuntu"})
+
+
+async def test_open_files_of_windows_keep_it_up(computer: Computer) -> None:
+    """Somebody looks into it by Explorer: the stop is put off until that is closed."""
+    open_files = computer.store.home / "open-files-Ubuntu"
+    open_files.touch()
+    computer.store.set(idle_s=0.3)
+    assert await answers(computer.host())
+    await asyncio.sleep(1.5)
+    assert await computer.distros.running() == frozenset({"Ubuntu"})
+    open_files.unlink()
+    await asyncio.sleep(2.0)
+    assert await computer.distros.running() == frozenset()
+
+
 async def test_the_stub_of_system32_leaves_no_child(computer: Computer, tmp_path) -> None:
     """Ending only the started program would leave the real one; the whole job is ended."""
     computer.store.flag("stub_orphan")

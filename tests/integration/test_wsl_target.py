@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fixtures.windows_computer import Computer, windows_computer
+from twinrig.domain.errors import HostError
 from twinrig.fixes.sysctl_ptrace import CONTENT, PATH
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the double needs Linux")
@@ -142,3 +143,32 @@ def test_a_fix_with_root_and_its_undo(private: Computer) -> None:
     twinrig(private, "undo", entry, "--yes")
     assert not etc.exists()
     assert scope.read_text().strip() == "2"
+
+
+@needs_mounts
+@pytest.mark.parametrize("scenario", ["readonly_etc", "disk_full"])
+async def test_a_write_that_linux_refuses_leaves_the_old_file(
+    private: Computer, scenario: str
+) -> None:
+    private.store.flag(scenario)
+    host = private.host()
+    path = "/etc/hostname" if scenario == "readonly_etc" else "/home/me/kept"
+    if scenario == "disk_full":
+        await host.write_file(path, b"old")
+    before = await host.read_file(path)
+    with pytest.raises(HostError, match="cannot be written") as caught:
+        await host.write_file(path, b"n" * 200_000, root=scenario == "readonly_etc")
+    assert "free space" in str(caught.value.next_step)
+    assert await host.read_file(path) == before
+
+
+@needs_mounts
+async def test_the_user_of_a_distribution_is_not_root(private: Computer) -> None:
+    host = private.host()
+    assert (await host.run(["id", "-u"])).output != "0\n"
+    assert (await host.run(["id", "-u"], root=True)).output == "0\n"
+    with pytest.raises(HostError, match="Permission denied"):
+        await host.write_file("/etc/sysctl.d/60-mine.conf", b"x")
+    await host.write_file("/etc/sysctl.d/60-mine.conf", b"x", root=True, mode=0o600)
+    with pytest.raises(HostError, match="cannot be read"):
+        await host.read_file("/etc/sysctl.d/60-mine.conf")

@@ -6,6 +6,10 @@ quoted into the text.
 
 from __future__ import annotations
 
+import hashlib
+
+from twinrig.domain.ports import Script
+
 ABSENT_CODE = 73
 UNREADABLE_CODE = 74
 CONFLICT_CODE = 75
@@ -95,3 +99,11 @@ for round in 1 2; do
 done
 exit 0
 """
+
+
+def write_file(path: str, data: bytes | None, mode: int, expected_sha256: str | None) -> Script:
+    """The script that replaces a file by what comes on standard input, None removes it."""
+    expected = ANY_CONTENT if expected_sha256 is None else expected_sha256.lower()
+    action = "remove" if data is None else "write"
+    digest = hashlib.sha256(data or b"").hexdigest()
+    return Script("write-file", WRITE_FILE, (path, f"{mode:o}", expected, action, digest))

@@ -9,35 +9,14 @@ from pathlib import Path
 
 from twinrig.domain.errors import HostError
 from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
+from twinrig.hosts import linux_scripts
 from twinrig.hosts.local import file_access, proc_table, root_steps, subprocesses
 from twinrig.hosts.local.server_environment import base_environment
 from twinrig.hosts.local.subprocesses import Invocation
 from twinrig.messages import N_, message
 
 BASH = ("/bin/bash", "--noprofile", "--norc")
-_CONFLICT_CODE = 75
 _READ_LIMIT_BYTES = 4 * 1024 * 1024
-
-# $1 path, $2 mode, $3 expected sha256 ("-" = any, "" = must not exist), $4 "remove" or "write".
-_ROOT_WRITE = f"""
-set -eu
-path=$(readlink -f -- "$1")
-if [ "$3" != - ]; then
-  found=
-  if [ -e "$path" ]; then found=$(sha256sum < "$path" | cut -d ' ' -f 1); fi
-  [ "$found" = "$3" ] || exit {_CONFLICT_CODE}
-fi
-if [ "$4" = remove ]; then rm -f -- "$1"; exit 0; fi
-mkdir -p -- "$(dirname -- "$path")"
-new=$(mktemp -- "$path.XXXXXX")
-trap 'rm -f -- "$new"' EXIT
-cat > "$new"
-chmod -- "$2" "$new"
-if [ -e "$path" ]; then chown --reference="$path" -- "$new"; fi
-sync -- "$new"
-mv -f -- "$new" "$path"
-trap - EXIT
-"""
 
 
 class LocalHost:
@@ -129,11 +108,9 @@ class LocalHost:
     async def _write_as_root(
         self, target: Path, data: bytes | None, mode: int, expected_sha256: str | None
     ) -> None:
-        expected = "-" if expected_sha256 is None else expected_sha256.lower()
-        action = "remove" if data is None else "write"
-        script = Script("write-file", _ROOT_WRITE, (str(target), f"{mode:o}", expected, action))
+        script = linux_scripts.write_file(str(target), data, mode, expected_sha256)
         result = await self.run(script, root=True, stdin=data or b"")
-        if result.returncode == _CONFLICT_CODE:
+        if result.returncode == linux_scripts.CONFLICT_CODE:
             raise file_access.conflict(target)
         if result.returncode != 0:
             raise file_access.unwritable(target, result.stderr.decode("utf-8", "replace").strip())

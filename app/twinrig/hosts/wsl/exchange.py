@@ -98,7 +98,7 @@ class Exchange:
         except ValueError as error:
             raise cannot_carry(str(error)) from error
         started = await client.start(self.call.argv(root=root), self._environ)
-        return Running(started, frame.nonce, request)
+        return Running(started, frame, request)
 
     async def _until_begun(self, running: Running) -> None:
         """Returns also when the program ended. Raises HostError when neither comes."""
@@ -135,11 +135,13 @@ class Exchange:
 
 
 class Running:
-    """A call that runs: its streams are read all the time."""
+    """A call that runs: its streams are read all the time. What a merged one writes is handed on
+    by ``chunks`` and not kept; of others ``out`` holds all."""
 
-    def __init__(self, started: Client, nonce: str, request: bytes) -> None:
+    def __init__(self, started: Client, frame: Frame, request: bytes) -> None:
         self.client = started
-        self.reader = FrameReader(nonce)
+        self.reader = FrameReader(frame.nonce)
+        self._kept = not frame.merged
         self.out = bytearray()
         self.err = bytearray()
         self._begun = asyncio.Event()
@@ -198,9 +200,10 @@ class Running:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, chunk: bytes) -> None:
-        self.out += chunk
+        if self._kept or not self.reader.began:
+            self.out += chunk
         payload = self.reader.feed(chunk)
         if self.reader.began:
             self._begun.set()
-        if payload or self.reader.status is not None:
+        if not self._kept and (payload or self.reader.status is not None):
             self._chunks.put_nowait(payload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -137,19 +136,8 @@ class WslHost:
         expected_sha256: str | None = None,
     ) -> None:
         """Atomic replace by a script on the Linux side; what was cut off on the way is dropped."""
-        expected = scripts.ANY_CONTENT if expected_sha256 is None else expected_sha256.lower()
-        action = "remove" if data is None else "write"
-        content = data or b""
-        digest = hashlib.sha256(content).hexdigest()
-        result = await self._script(
-            Script(
-                "write-file",
-                scripts.WRITE_FILE,
-                (_absolute(path), f"{mode:o}", expected, action, digest),
-            ),
-            root=root,
-            stdin=content,
-        )
+        script = scripts.write_file(_absolute(path), data, mode, expected_sha256)
+        result = await self._script(script, root=root, stdin=data or b"")
         if result.returncode == scripts.CONFLICT_CODE:
             raise ConflictError(
                 message("{path} was changed meanwhile; nothing was written.", path=path),
