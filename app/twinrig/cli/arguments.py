@@ -163,6 +163,11 @@ def _fix(parser: argparse.ArgumentParser, tr: Translator) -> None:
         default="nccl",
         help=tr.text(N_("with nccl: gloo tries the processes alone, without cards")),
     )
+    parser.add_argument(
+        "--server",
+        action="store_true",
+        help=tr.text(N_("with nccl: as the last proof start the server, ask it once, stop it")),
+    )
     _rank_options(parser, tr)
     _yes(parser, tr)
 
@@ -263,6 +268,13 @@ def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
     _view_seconds(parser, tr)
     parser.add_argument(
         "--once", action="store_true", help=tr.text(N_("show one reading, then end"))
+    )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help=tr.text(
+            N_("also read PCIe traffic and energy; costs the driver up to 0.1 s each time")
+        ),
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(

@@ -10,10 +10,12 @@ from twinrig.cli import ranks
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, profiles_of
 from twinrig.cli.terminal import Terminal
 from twinrig.domain.checks import Check, CheckResult, Cost, Status
+from twinrig.domain.collective import CollectiveReport
 from twinrig.domain.profile import Profile
 from twinrig.domain.wording import STATUS_WORDS
 from twinrig.messages import message
 from twinrig.services.collective import PROBE
+from twinrig.services.engine_comparison import Comparison, compare_engines
 from twinrig.services.preflight import Preflight, is_about
 from twinrig.services.workbench import Workbench
 
@@ -43,6 +45,7 @@ async def run(session: Session) -> int:
         probe = ranks.probe_of(bench, args)
         preflight = bench.preflight.asking(**{PROBE: probe})
         results = await run_checks(preflight, profile, terminal, ids, args.verbose)
+        other = await _other_engine(bench, profile, results, probe.report, terminal)
         terminal.data(
             {
                 "target": bench.target,
@@ -50,10 +53,30 @@ async def run(session: Session) -> int:
                 "profile": profile.id if profile else None,
                 "results": results,
                 "collective": ranks.figures(probe.report),
+                "other_engine": other and {"id": other.engine_id, "able": other.able},
             }
         )
         summarise(terminal, results, bench.target)
         return exit_code(results)
+
+
+async def _other_engine(
+    bench: Workbench,
+    profile: Profile | None,
+    results: Sequence[CheckResult],
+    report: CollectiveReport | None,
+    terminal: Terminal,
+) -> Comparison | None:
+    """Where the cards cannot talk for this engine: is it the machine or the set-up?"""
+    failed = any(r.check_id == collective.ID and r.status is Status.FAIL for r in results)
+    if not failed or profile is None:
+        return None
+    found = await compare_engines(bench, profile, report)
+    if found is not None:
+        terminal.paragraph(found.text, style="good" if found.able else "warn")
+        for difference in found.differences:
+            terminal.paragraph(difference, "    ")
+    return found
 
 
 def profile_for(bench: Workbench, profile_id: str | None) -> Profile | None:

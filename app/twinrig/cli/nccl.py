@@ -22,6 +22,8 @@ from twinrig.services.nccl_experiment import (
     Progress,
     Trial,
 )
+from twinrig.services.nccl_search import NcclFound
+from twinrig.services.server_proof import prove_by_server
 from twinrig.services.workbench import Workbench
 
 NAMES = ("nccl", FIX_ID)
@@ -53,9 +55,14 @@ async def run(session: Session) -> int:
         )
         good = not result.needed or result.chosen is not None
         terminal.line()
-        terminal.paragraph(result.text, style="good" if good else "bad")
+        for text in NcclFound(result, None).sentences():
+            terminal.paragraph(text, style="good" if good else "bad")
         data: dict[str, object] = dict(_figures(engine_id, result))
         outcome = await _keep(session, bench, experiment, result, profile)
+        if args.server and profile is not None and outcome.get("applied"):
+            proof = await prove_by_server(bench.controller, profile.id)
+            terminal.paragraph(proof.text, style="good" if proof.proven else "warn")
+            outcome = {**outcome, "server": proof.proven}
         terminal.data({**data, **outcome})
         return FINE if not result.needed or outcome.get("proven") else FINDINGS
 
