@@ -40,6 +40,8 @@ def test_what_is_shown_while_it_waits():
     view = waiting_view(90.0, 120.0)
     assert view.fraction == pytest.approx(0.25)
     assert str(view.headline) == f"Leaving the server alone for {duration(90.0)} more…"
+    assert "Do not open WSL" not in str(view.lines[0])
+    assert "Do not open WSL" in str(waiting_view(90.0, wsl=True).lines[0])
     assert waiting_view(0.0, 0.0).fraction == 1.0
     assert waiting_view(500.0, 120.0).fraction == 0.0
 
@@ -53,6 +55,8 @@ def test_the_verdict_in_words():
 
 class Stub:
     """A proof that goes as far as the test lets it."""
+
+    target = "wsl"
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -131,8 +135,8 @@ def test_cancel_closes_it_and_leaves_the_server_alone(qtbot, page, workbench):
     ready(qtbot, page, workbench)
     named(page, Button, "Prove that it stays…").click()
     (dialog,) = page.findChildren(ProofDialog)
-    qtbot.waitUntil(lambda: dialog.view is not None, timeout=5000)
     assert dialog.view.fraction is not None
+    assert "Leaving the server alone" in visible_texts(dialog)
     assert dialog.close_button.text() == "Cancel"
     dialog.close_button.click()
     qtbot.waitUntil(lambda: not page.findChildren(ProofDialog), timeout=5000)
@@ -145,9 +149,7 @@ def test_the_verdict_is_shown_and_read_out(qtbot, qapp, bridge, workbench, tmp_p
     dialog = ProofDialog(page_context(qapp, bridge, workbench, []), profile_id, wait_s=0.2)
     qtbot.addWidget(dialog)
     dialog.show()
-    qtbot.waitUntil(
-        lambda: dialog.view is not None and dialog.view.fraction is None, timeout=10_000
-    )
+    qtbot.waitUntil(lambda: dialog.view.fraction is None, timeout=10_000)
     texts = visible_texts(dialog)
     assert "It stays" in texts
     assert "task of Windows" in texts

@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from twinrig.composition.rig import Rig
+from twinrig.domain.errors import DamagedFileError
 from twinrig.domain.ports import MachineWatch, ServerLauncher, ServiceManager
+from twinrig.domain.supervision import Desired, DesiredState, StateLayout
 from twinrig.domain.wsl import is_wsl
 from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import HOME_VARIABLE
 from twinrig.hosts.windows.schtasks import Schtasks, find_schtasks
-from twinrig.services.controller import SUPERVISOR_OUTPUT
+from twinrig.services.controller import PICKUP_TIMEOUT_S, SUPERVISOR_OUTPUT
+from twinrig.services.server_files import ServerFiles
 
+_FRESH_S = 2 * PICKUP_TIMEOUT_S
 _OUTPUT_LIMIT_BYTES = 1024 * 1024
 
 
@@ -94,13 +99,14 @@ def machine_watch(rig: Rig) -> MachineWatch | None:
     return WakeWatch(rig.distros, SystemClock())
 
 
-def be_a_task(root: Path, environ: Mapping[str, str]) -> None:
-    """To be called by a supervisor that a task of Windows started.
+def be_a_task(root: Path, profile_id: str, environ: Mapping[str, str]) -> None:
+    """To be called by a supervisor that may have been started by a task of Windows.
 
     What it prints goes into a file, as nobody sees it; what it starts ends with it.
     """
     if find_schtasks(environ) is None or (sys.stderr is not None and sys.stderr.isatty()):
         return
+    renew_wish(ServerFiles(StateLayout(root)), profile_id, SystemClock().now())
     path = root / SUPERVISOR_OUTPUT
     with contextlib.suppress(OSError):
         root.mkdir(parents=True, exist_ok=True)
@@ -114,6 +120,22 @@ def be_a_task(root: Path, environ: Mapping[str, str]) -> None:
         with contextlib.suppress(OSError):
             # Never closed by us: Windows does it when this process ends, in whatever way.
             KillOnCloseJob().assign(this_process)
+
+
+def renew_wish(files: ServerFiles, profile_id: str, now_s: float) -> None:
+    """A stop of earlier does not hold for a start that nobody asked for just now.
+
+    Whoever starts or stops from Twinrig writes a wish right before. Without a fresh one it was the
+    logon, or the user in the Task Scheduler: then the server shall run.
+    """
+    try:
+        last = files.desired(profile_id)
+    except DamagedFileError:
+        return
+    stopped = last is not None and last.desired is Desired.STOPPED
+    if last is not None and stopped and now_s - last.requested_at_s > _FRESH_S:
+        wish = DesiredState(Desired.RUNNING, uuid.uuid4().hex, "logon", now_s)
+        files.request(profile_id, wish)
 
 
 def use_home(words: tuple[str, ...]) -> None:

@@ -40,7 +40,7 @@ def run_supervisor(target: str, profile_id: str) -> tuple[int, ServerRecord | No
     """
     paths = find_paths(os.environ)
     resolved = resolve_target(target)
-    be_a_task(paths.target_state(resolved.partition(":")[0]), os.environ)
+    be_a_task(paths.target_state(resolved.partition(":")[0]), profile_id, os.environ)
     return asyncio.run(_run(resolved, profile_id, paths))
 
 

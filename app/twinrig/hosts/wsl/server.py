@@ -16,6 +16,7 @@ _FIRST_LINE_LIMIT_BYTES = 8192
 _ERRORS_LIMIT_BYTES = 65536
 _SIGNALS = range(1, 65)
 _KILL_NUMBER = 9
+_END_S = 5.0
 
 Send = Callable[[int, int, StopSignal], Awaitable[None]]
 """Signals the process of this id and start time. Raises HostError when WSL does not answer."""
@@ -135,6 +136,10 @@ class WslServer:
     async def _until_exit(self) -> ExitStatus:
         await asyncio.wait([self._connection.over])
         status = self._connection.reader.status
+        if status is not None:  # ended from here, it would hang up on what the server left
+            await asyncio.wait(
+                [asyncio.ensure_future(self._connection.client.ended())], timeout=_END_S
+            )
         await self._connection.close()
         self._on_exit()
         return exit_status(status, cut=self._cut)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QDialog, QProgressBar, QVBoxLayout, QWidget
 
+from twinrig.domain.wsl import is_wsl
 from twinrig.messages import N_
-from twinrig.qt.viewmodels.proving import ProofView, proof_stream
+from twinrig.qt.viewmodels.proving import ProofView, proof_stream, waiting_view
 from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon, fit_height, row
 from twinrig.services.persistence import PROOF_S
 
@@ -30,11 +31,12 @@ class ProofDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self._context = context
-        self.view: ProofView | None = None
+        self.view = waiting_view(wait_s, wait_s, wsl=is_wsl(context.workbench.target))
         bind = context.texts.bind
         bind(self, QDialog.setWindowTitle, N_("Does the server stay?"))
         bind(self, QWidget.setAccessibleName, N_("Does the server stay?"))
         self._build()
+        self._got(self.view)
         context.bridge.submit(
             proof_stream(context.workbench, profile_id, wait_s),
             self,
@@ -88,7 +90,8 @@ class ProofDialog(QDialog):
             self._progress.setValue(round(1000 * view.fraction))
 
     def _failed(self, error: Exception) -> None:
-        self._progress.hide()
+        for widget in (self._headline, *self._lines, self._progress):
+            widget.hide()
         self._icon.set_tone("warn")
         self._notice.tell_error(error)
         self.close_button.set_text(N_("Close"))
