@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -157,3 +158,12 @@ def test_numbers() -> None:
         "123",
     ]
     assert gib(11.94 * GIB) == "11.9"
+
+
+def test_pcie_traffic_is_shown_only_where_it_is_read() -> None:
+    plain = snapshot(record())
+    assert all(card.traffic_text is None for card in card_views(plain))
+    busy = sample(0, 50, pcie_in_bytes_s=1_240_000_000, pcie_out_bytes_s=800_000_000)
+    half = sample(1, 50, pcie_in_bytes_s=None, pcie_out_bytes_s=5)
+    first, second = card_views(replace(plain, samples=(busy, half)))
+    assert str(first.traffic_text) == "1.2 / 0.8 GB/s" and second.traffic_text is None

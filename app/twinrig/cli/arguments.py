@@ -276,6 +276,11 @@ def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
             N_("also read PCIe traffic and energy; costs the driver up to 0.1 s each time")
         ),
     )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help=tr.text(N_("also read PCIe traffic and energy; costs the driver up to 0.1 s each time")),
+    )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--record",

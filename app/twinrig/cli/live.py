@@ -151,7 +151,19 @@ def _card(terminal: Terminal, info: GpuInfo, sample: GpuSample | None) -> list[s
         f"   {number(sample.power_w, 'W')}",
         f"   {bar(share, cells, unicode=terminal.unicode)} {gib(used)} / {gib(total)}"
         + _limits(terminal, sample),
+        *_details(terminal, sample),
     ]
+
+
+def _details(terminal: Terminal, sample: GpuSample) -> list[str]:
+    """PCIe traffic and energy; nothing while they are not read."""
+    values = (sample.pcie_in_bytes_s, sample.pcie_out_bytes_s)
+    if values == (None, None) and sample.energy_j is None:
+        return []
+    into, out = (UNKNOWN if v is None else f"{v / 1e9:.2f} GB/s" for v in values)
+    energy = UNKNOWN if sample.energy_j is None else f"{sample.energy_j / 3600:.1f} Wh"
+    text = message("PCIe in {into}, out {out}   energy {energy}", into=into, out=out, energy=energy)
+    return ["   " + terminal.text(text)]
 
 
 def _limits(terminal: Terminal, sample: GpuSample) -> str:

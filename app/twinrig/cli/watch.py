@@ -31,6 +31,7 @@ async def run(session: Session) -> int:
             record=args.record,
             replay=args.replay,
             once=args.once,
+            details=args.details,
         )
     return FINE
 
@@ -43,9 +44,10 @@ async def view(
     record: str | None = None,
     replay: str | None = None,
     once: bool = False,
+    details: bool = False,
 ) -> Snapshot | None:
     """Show snapshots; the last one is returned. ``record`` and ``replay`` name recordings."""
-    source = Replay(Path(replay), bench.clock) if replay else bench.monitor()
+    source = Replay(Path(replay), bench.clock) if replay else bench.monitor(detailed=details)
     screen = _Screen(
         terminal, LiveView(terminal, bench.label), Recorder(record) if record else None
     )

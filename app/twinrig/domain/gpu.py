@@ -27,6 +27,8 @@ class GpuSample:
     ``stale`` marks the last good reading, repeated because the card does not answer now.
     ``utilisation_percent`` is NVML's own average over 1/6 to 1 s. ``shared_used_bytes`` is system
     RAM used in place of the card's own (Windows performance counters; NVML cannot tell it).
+    ``pcie_*_bytes_s`` (into and out of the card) and ``energy_j`` (since the driver was loaded)
+    are read on request only: they cost the driver far more than all the rest.
     """
 
     uuid: str
@@ -43,6 +45,9 @@ class GpuSample:
     throttle_reasons: tuple[str, ...] | None = None
     stale: bool = False
     shared_used_bytes: int | None = None
+    pcie_in_bytes_s: int | None = None
+    pcie_out_bytes_s: int | None = None
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True)

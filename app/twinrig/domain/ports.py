@@ -156,6 +156,10 @@ class GpuProbe(Protocol):
         """One reading of each card, cheap calls only; a lost card repeats its last as stale."""
         ...
 
+    def detailed(self, samples: tuple[GpuSample, ...]) -> tuple[GpuSample, ...]:
+        """These samples with PCIe traffic and energy: 20 ms a card and direction, 3 ms a card."""
+        ...
+
     def close(self) -> None:
         """Give the library back; safe to call twice."""
         ...

@@ -19,6 +19,7 @@ from twinrig.services.verdict import KEPT, verdict
 from twinrig.services.verdict_words import Verdict
 
 if TYPE_CHECKING:
+    from twinrig.services.monitor import Monitor
     from twinrig.services.workbench import Workbench
 
 RETRY_MS = 3000
@@ -50,6 +51,7 @@ class LiveData(QObject):
         self._workbench = workbench
         self._bridge = bridge
         self._interval_s = interval_s
+        self._detailed = False
         self._visible = True
         self._handle: TaskHandle | None = None
         self._retry_timer: int = 0
@@ -80,10 +82,15 @@ class LiveData(QObject):
     def start(self) -> None:
         """Begin, or begin again with the present interval."""
         self.stop()
-        source = self._replay or self._workbench.monitor(self.interval_s)
+        source = self._replay or self._monitor()
         self._handle = self._bridge.submit(
             source.snapshots(), self, self._ended, self._failed, self.take
         )
+
+    def _monitor(self) -> Monitor:
+        if self._detailed:
+            return self._workbench.monitor(self.interval_s, detailed=True)
+        return self._workbench.monitor(self.interval_s)
 
     def stop(self) -> None:
         """No snapshot arrives after this."""
@@ -128,6 +135,12 @@ class LiveData(QObject):
     def set_interval(self, seconds: float) -> None:
         if seconds != self._interval_s:
             self._interval_s = seconds
+            self._restart_if_running()
+
+    def set_detailed(self, wanted: bool) -> None:
+        """With PCIe traffic and energy, or without."""
+        if wanted != self._detailed:
+            self._detailed = wanted
             self._restart_if_running()
 
     def _restart_if_running(self) -> None:

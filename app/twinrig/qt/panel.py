@@ -103,6 +103,7 @@ class Panel(QObject):
     def start(self) -> None:
         """Begin to watch; show the tray icon."""
         self.live.set_visible(self._window.isVisible())
+        self.live.set_detailed(self._settings.detailed)
         self.live.start()
         self.actions.read_profiles()
         self.meter.restore()
@@ -171,6 +172,7 @@ class Panel(QObject):
         self.meter.closed.connect(lambda: self._visibility_changed(self._window.isVisible()))
         self._texts.changed.connect(self._update_tray)
         self._settings.interval_changed.connect(self.live.set_interval)
+        self._settings.detailed_changed.connect(self.live.set_detailed)
         self._settings.current_profile_changed.connect(lambda _id: self._update_tray())
         self._window.visibility_changed.connect(self._visibility_changed)
 

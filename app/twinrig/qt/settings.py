@@ -22,6 +22,7 @@ class PanelSettings(QObject):
 
     current_profile_changed = Signal(str)
     interval_changed = Signal(float)
+    detailed_changed = Signal(bool)
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -72,6 +73,17 @@ class PanelSettings(QObject):
     @distro.setter
     def distro(self, name: str) -> None:
         self._store.setValue("distro", name)
+
+    @property
+    def detailed(self) -> bool:
+        """Whether PCIe traffic and energy are read too; off, because of what they cost."""
+        return self.flag("detailed_readings")
+
+    @detailed.setter
+    def detailed(self, wanted: bool) -> None:
+        if wanted != self.detailed:
+            self.set_flag("detailed_readings", wanted)
+            self.detailed_changed.emit(wanted)
 
     @property
     def current_profile(self) -> str:

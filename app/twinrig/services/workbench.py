@@ -98,9 +98,14 @@ class Workbench:
         """From one profile's server to another's, and restarts that may go back."""
         return Switching(self.controller, self.profiles, self.last_good(), self.target)
 
-    def monitor(self, interval_s: float = 1.0) -> Monitor:
-        """A new monitor with a sampler of its own; read it by one consumer."""
-        sampler = GpuSampler(self.open_gpu_probe, self.clock, interval_s, self.open_counters)
+    def monitor(self, interval_s: float = 1.0, *, detailed: bool = False) -> Monitor:
+        """A new monitor with a sampler of its own; read it by one consumer.
+
+        ``detailed``: with PCIe traffic and energy, which cost much more than the rest.
+        """
+        sampler = GpuSampler(
+            self.open_gpu_probe, self.clock, interval_s, self.open_counters, detailed
+        )
         facts = self.estimating(self.onlooker)
         return Monitor(
             sampler,

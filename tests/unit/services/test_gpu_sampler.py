@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -355,3 +356,23 @@ def test_windows_without_counters_costs_nothing_else() -> None:
     counters.error = None
     clock.time_s += COUNTERS_RETRY_S
     assert sampler.sample_once().samples[0].shared_used_bytes == 3 << 30
+
+
+# -- what costs more ---------------------------------------------------------------------------
+
+
+class Detailed(FakeProbe):
+    asked = 0
+
+    def detailed(self, samples: tuple[GpuSample, ...]) -> tuple[GpuSample, ...]:
+        self.asked += 1
+        return tuple(replace(sample, energy_j=7.0) for sample in samples)
+
+
+@pytest.mark.parametrize(("wanted", "energy_j"), [(False, None), (True, 7.0)])
+def test_details_are_read_only_when_wanted(wanted: bool, energy_j: float | None) -> None:
+    clock = HandClock()
+    probe = Detailed(clock)
+    sampler = GpuSampler(lambda: probe, clock, 1.0, detailed=wanted)
+    assert [s.energy_j for s in sampler.sample_once().samples] == [energy_j]
+    assert probe.asked == int(wanted)

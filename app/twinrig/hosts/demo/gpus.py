@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from twinrig.domain.gpu import DriverInfo, GpuInfo, GpuSample
@@ -25,6 +26,8 @@ CARD_NAME = "NVIDIA GeForce RTX 5070"
 UUIDS = ("GPU-demo5070-0000-4000-8000-000000000000", "GPU-demo5070-0000-4000-8000-000000000001")
 COMPUTE_CAPABILITY = (12, 0)
 PCIE_GENERATION, PCIE_WIDTH = 5, 8
+TRAFFIC_PER_PERCENT = 12_000_000
+"""Bytes per second; about 0.8 GB/s of all-reduce traffic at a single stream."""
 
 
 class DemoGpuProbe:
@@ -41,6 +44,7 @@ class DemoGpuProbe:
         self._now = clock
         self._seed = seed
         self._cards = (Card(0, seed), Card(1, seed))
+        self._energy: dict[int, tuple[float, float]] = {}
 
     def devices(self) -> tuple[GpuInfo, ...]:
         """Always the same two cards, marked as simulated."""
@@ -74,6 +78,24 @@ class DemoGpuProbe:
             self._sample(card, now_s, percent[card.index], used[card.index], warm_s)
             for card in self._cards
         )
+
+    def detailed(self, samples: tuple[GpuSample, ...]) -> tuple[GpuSample, ...]:
+        """Traffic grows with the load, as activations cross the bus; energy adds power up."""
+        told = []
+        for place, sample in enumerate(samples):
+            last_s, joules = self._energy.get(place, (sample.taken_at_s, 0.0))
+            joules += (sample.power_w or 0.0) * max(0.0, sample.taken_at_s - last_s)
+            self._energy[place] = (sample.taken_at_s, joules)
+            traffic = (sample.utilisation_percent or 0) * TRAFFIC_PER_PERCENT
+            told.append(
+                replace(
+                    sample,
+                    pcie_in_bytes_s=traffic,
+                    pcie_out_bytes_s=traffic * 9 // 10,
+                    energy_j=round(joules, 3),
+                )
+            )
+        return tuple(told)
 
     def close(self) -> None:
         """Nothing to give back."""

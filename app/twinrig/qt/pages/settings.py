@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QGridLayout,
@@ -105,6 +106,7 @@ class SettingsPage(Page):
             settings.interval_s,
             self._set_rate,
         )
+        form.addRow(self._details_box())
         if self.context.workbench.distros is not None:
             self._distro = DistroChoice(self.context, box)
             label = QLabel(self)
@@ -112,6 +114,15 @@ class SettingsPage(Page):
             self.context.texts.bind(label, QLabel.setText, TITLE)
             form.addRow(label, self._distro)
         return box
+
+    def _details_box(self) -> QCheckBox:
+        details = QCheckBox(self)
+        text = N_("Also read PCIe traffic and energy (asks the driver for up to 0.1 s each time)")
+        self.context.texts.bind(details, QCheckBox.setText, text)
+        self.context.texts.bind(details, QWidget.setAccessibleName, text)
+        details.setChecked(self.context.settings.detailed)
+        details.toggled.connect(self._set_details)
+        return details
 
     def _row(
         self,
@@ -195,6 +206,9 @@ class SettingsPage(Page):
 
     def _set_rate(self, value: object) -> None:
         self.context.settings.interval_s = float(str(value))
+
+    def _set_details(self, wanted: bool) -> None:
+        self.context.settings.detailed = wanted
 
     def _open(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)

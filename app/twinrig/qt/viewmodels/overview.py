@@ -47,7 +47,8 @@ class StateView:
 class CardView:
     """One graphics card. Fractions are 0 to 1; None is shown as "Not available", never as 0.
 
-    ``limits`` are marked words for what holds its clock back.
+    ``limits`` are marked words for what holds its clock back; ``traffic_text`` is None while PCIe
+    traffic is not read.
     """
 
     uuid: str
@@ -62,6 +63,7 @@ class CardView:
     clock_text: Message
     stale: bool
     limits: tuple[str, ...] = ()
+    traffic_text: Message | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,16 @@ def _card(info: GpuInfo, sample: GpuSample | None) -> CardView:
         clock_text=_value(N_("{value} MHz"), sample.clock_sm_mhz),
         stale=sample.stale,
         limits=limit_words(sample.throttle_reasons),
+        traffic_text=_traffic(sample),
     )
+
+
+def _traffic(sample: GpuSample) -> Message | None:
+    """None while it is not read."""
+    into, out = sample.pcie_in_bytes_s, sample.pcie_out_bytes_s
+    if into is None or out is None:
+        return None
+    return message("{into} / {out} GB/s", into=f"{into / 1e9:.1f}", out=f"{out / 1e9:.1f}")
 
 
 def _memory(used: int | None, total: int | None) -> Message:

@@ -92,6 +92,11 @@ class GpuCard(Surface):
             grid.addWidget(self._quiet(title), 0, column)
             grid.addWidget(self._facts[name], 1, column)
             grid.setColumnStretch(column, 1)
+        self._traffic_title = self._quiet(N_("PCIe in / out"))
+        self._traffic = SteadyLabel("88.8 / 88.8 GB/s", self)
+        for row, label in enumerate((self._traffic_title, self._traffic)):
+            label.hide()
+            grid.addWidget(label, row, len(_FACTS) + 1)
         self._limit_title = self._quiet(N_("Limited by"))
         self._limit_title.hide()
         grid.addWidget(self._limit_title, 0, len(_FACTS))
@@ -122,6 +127,9 @@ class GpuCard(Surface):
         for name, label in self._facts.items():
             label.setText(self._tr(getattr(view, name)))
         self._stale.setVisible(view.stale)
+        for label in (self._traffic_title, self._traffic):
+            label.setVisible(view.traffic_text is not None)
+        self._traffic.setText("" if view.traffic_text is None else self._tr(view.traffic_text))
         limits = ", ".join(self._texts.tr(word) for word in view.limits)
         self._limits.setText(limits)
         self._limit_title.setVisible(bool(limits))
