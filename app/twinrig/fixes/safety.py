@@ -2,8 +2,8 @@
 and nobody has to weigh anything.
 
 The failure catalogue marks each fix: what costs quality, speed of every reply, security, a
-download or the clients' settings asks first; what is meant for one diagnostic start is never
-applied by itself.
+download or the clients' settings, or opens a door, asks first; what is meant for one diagnostic
+start is never applied by itself.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ ASKS = frozenset(
         "flag-chat-template",
         "flag-no-sleep-mode",
         "flag-trust-remote-code",
+        "lan-close",
+        "lan-open",
         "tabby-autosplit-reserve",
         "tabby-cache-quant",
         "tabby-disable-tp",
