@@ -15,10 +15,28 @@ from twinrig.diagnosis.rules import Kind, Rules, Signature
 
 @dataclass(frozen=True)
 class Needle:
-    """``key`` is the longest piece without a space; what the set of words is asked for."""
+    """``key`` is the longest piece without a space; what the set of words is asked for.
+
+    ``inner`` are its words that have a space on both sides: each stands alone where it occurs.
+    """
 
     text: str
     key: str
+    inner: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Who wants to see a line with one phrase."""
+
+    markers: tuple[str, ...]
+    facts: tuple[FactPattern, ...]
+    environment: bool
+    watched: bool
+    harmless: bool
+    signatures: tuple[tuple[Kind, Signature], ...]
+    root: bool
+    """It may be an exception's own line."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +44,9 @@ class Index:
     """Phrase -> those who want the lines that hold it. ``phrases`` are asked for presence only."""
 
     needles: tuple[Needle, ...]
-    signatures: Mapping[str, list[tuple[Kind, Signature]]]
-    markers: Mapping[str, list[str]]
+    interests: Mapping[str, Interest]
     facts: Mapping[str, list[FactPattern]]
     phrases: frozenset[str]
-    harmless: frozenset[str]
     passing: frozenset[str]
     """Wanted for facts or as a hint at an exception only: not looked at once these are known."""
 
@@ -51,6 +67,12 @@ _COMMON = frozenset(
 
 def _key(phrase: str) -> str:
     return max(phrase.split(), key=lambda word: (word not in _COMMON, len(word)))
+
+
+def _inner(phrase: str) -> frozenset[str]:
+    """Words that no other character can stand beside; the first and the last may be parts."""
+    words = phrase.split()
+    return frozenset(words[not phrase[:1].isspace() : len(words) - (not phrase[-1:].isspace())])
 
 
 @lru_cache(maxsize=4)
@@ -74,13 +96,17 @@ def index_of(rules: Rules) -> Index:
     wanted = {*signatures, *markers, *facts, *phrases, *ENVIRONMENT_NEEDLES}
     wanted |= {*watches.NEEDLES, *HINTS, *rules.harmless, ASYNCHRONOUS}
     kept = {*signatures, *markers, *watches.NEEDLES, *rules.harmless, ASYNCHRONOUS}
-    needles = tuple(Needle(t, _key(t)) for t in sorted(wanted))
-    return Index(
-        needles,
-        signatures,
-        markers,
-        facts,
-        frozenset(phrases),
-        frozenset(rules.harmless),
-        frozenset(wanted - kept),
-    )
+    needles = tuple(Needle(t, _key(t), _inner(t)) for t in sorted(wanted))
+    interests = {
+        text: Interest(
+            tuple(markers.get(text, ())),
+            tuple(facts.get(text, ())),
+            text in ENVIRONMENT_NEEDLES,
+            text in watches.NEEDLES,
+            text in rules.harmless,
+            tuple(signatures.get(text, ())),
+            text == ASYNCHRONOUS or text in HINTS,
+        )
+        for text in wanted
+    }
+    return Index(needles, interests, facts, frozenset(phrases), frozenset(wanted - kept))

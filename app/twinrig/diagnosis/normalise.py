@@ -91,10 +91,8 @@ class LogDecoder:
     def _lines(self, data: bytes, *, final: bool) -> list[str]:
         assert self._decoder is not None
         text = self._rest + self._decoder.decode(data, final).removeprefix("\ufeff")
-        lines = text.split("\n")
+        lines = text.replace("\r\n", "\n").split("\n")
         self._rest = lines.pop()
-        if "\r\n" in text:
-            return [line.removesuffix("\r") for line in lines]
         return lines
 
 

@@ -8,12 +8,12 @@ little more than splitting it into words. Memory does not grow with the log.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from twinrig.diagnosis import watches as w
-from twinrig.diagnosis.crashes import ASYNCHRONOUS, crash_place, is_asynchronous
+from twinrig.diagnosis.crashes import crash_place, is_asynchronous
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FactBook
 from twinrig.diagnosis.index import index_of
 from twinrig.diagnosis.normalise import is_info, is_warning, role
@@ -28,7 +28,6 @@ NEAR_LINES = 120
 MAX_LINE_CHARS = 8000
 MAX_HITS_A_BLOCK = 64
 MAX_CRASHES = 20
-_HINTS = frozenset(HINTS)
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -172,7 +171,8 @@ class LogScan:
         present = self._vocabulary.present(joined)
         if present:
             self._present.update(self._index.phrases.intersection(present))
-            self._visit(block, joined, [text for text in present if self._wants(text)])
+            wanted = {text: at for text, at in present.items() if self._wants(text)}
+            self._visit(block, joined, wanted)
         if w.GENERATION in joined or w.METRICS in joined:
             self._watches.block(block.texts, block.numbers, block.alternatives)
         self._above = (self._above + block.texts)[-NEAR_LINES:]
@@ -191,7 +191,7 @@ class LogScan:
         ready = self._seen.get(READY, 0)
         return bool(self._roots) and (not ready or self._roots[-1][1] >= ready)
 
-    def _visit(self, block: Unfolded, joined: str, present: Sequence[str]) -> None:
+    def _visit(self, block: Unfolded, joined: str, present: Mapping[str, int]) -> None:
         wanted = self._lines_of(block, joined, present)
         for index in sorted(wanted):
             text = block.texts[index][:MAX_LINE_CHARS]
@@ -204,13 +204,13 @@ class LogScan:
             self._line(_Line(other, number, line.order, index, needles), block)
 
     def _lines_of(
-        self, block: Unfolded, joined: str, present: Iterable[str]
+        self, block: Unfolded, joined: str, present: Mapping[str, int]
     ) -> dict[int, list[str]]:
         """Index of each line that holds phrases -> these phrases."""
         ends = list(accumulate(map((1).__add__, map(len, block.texts))))
         found: dict[int, list[str]] = {}
-        for needle in present:
-            position, hits = joined.find(needle), 0
+        for needle, first in present.items():
+            position, hits = joined.find(needle) if first < 0 else first, 0
             while position >= 0 and hits < MAX_HITS_A_BLOCK:
                 index = bisect_right(ends, position)
                 if index >= len(ends):
@@ -226,22 +226,25 @@ class LogScan:
 
     def _line(self, line: _Line, block: Unfolded) -> bool:
         """Everything a line may tell; whether a signature held."""
-        held = False
-        for needle in line.needles:
-            for name in self._index.markers.get(needle, ()):
+        interests = [self._index.interests[needle] for needle in line.needles]
+        harmless = root = held = False
+        for interest in interests:
+            for name in interest.markers:
                 self._mark(name, line)
-            for pattern in self._index.facts.get(needle, ()):
+            for pattern in interest.facts:
                 self._book.read(pattern, line.text)
-            if needle in ENVIRONMENT_NEEDLES:
+            if interest.environment:
                 self._book.read_environment(line.text)
-            if needle in w.NEEDLES:
+            if interest.watched:
                 self._watches.line(line.text, line.number)
-        if not self._index.harmless.isdisjoint(line.needles):
+            harmless |= interest.harmless
+            root |= interest.root
+        if harmless:
             return False
-        for needle in line.needles:
-            for kind, signature in self._index.signatures.get(needle, ()):
+        for interest in interests:
+            for kind, signature in interest.signatures:
                 held |= self._try(kind, signature, line, block)
-        if ASYNCHRONOUS in line.needles or not _HINTS.isdisjoint(line.needles):
+        if root:
             self._look_for_root(line)
         return held
 
@@ -325,7 +328,7 @@ class LogScan:
             self._roots.append((root, order))
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Line:
     text: str
     number: int | None

@@ -19,27 +19,35 @@ class Vocabulary:
     """Remembers words over the blocks of one log."""
 
     def __init__(self, needles: Sequence[Needle]) -> None:
-        self._by_key: dict[str, list[str]] = {}
+        self._by_key: dict[str, list[Needle]] = {}
         for needle in needles:
-            self._by_key.setdefault(needle.key, []).append(needle.text)
+            self._by_key.setdefault(needle.key, []).append(needle)
         self._known: set[str] = set()
         self._telling: dict[str, list[str]] = {}
         self._always: set[str] = set()
 
-    def present(self, joined: str) -> list[str]:
-        """Phrases that occur in the text of a block, in a fixed order."""
+    def present(self, joined: str) -> dict[str, int]:
+        """Phrases that occur in the text of a block, in a fixed order, and where first.
+
+        A phrase that is one whole word needs no search: -1, it is somewhere.
+        """
         words = set(joined.split())
         new = words - self._known
         if new:
             self._learn(new)
         keys = {key for word in words & self._telling.keys() for key in self._telling[word]}
         keys |= self._always
-        return sorted(
-            text
-            for key in keys
-            for text in self._by_key[key]
-            if (text == key and key not in self._always) or text in joined
-        )
+        found: dict[str, int] = {}
+        for key in keys:
+            sure = key not in self._always
+            for needle in self._by_key[key]:
+                if needle.text == key and sure:
+                    found[key] = -1
+                elif needle.inner <= words:
+                    position = joined.find(needle.text)
+                    if position >= 0:
+                        found[needle.text] = position
+        return dict(sorted(found.items()))
 
     def _learn(self, new: set[str]) -> None:
         if len(self._known) + len(new) > MAX_WORDS:
