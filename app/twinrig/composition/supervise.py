@@ -12,11 +12,12 @@ from twinrig.composition.rig import Rig
 from twinrig.composition.targets import open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import is_permanent
 from twinrig.diagnosis.rule_files import load_shipped
-from twinrig.domain.errors import UsageError
+from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.launch import LaunchSpec
 from twinrig.domain.ports import SecretStore
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import ServerRecord, StateLayout
+from twinrig.domain.wsl import is_wsl, target_with
 from twinrig.engines.base import Engine, RenderContext
 from twinrig.hosts.clock import SystemClock, boot_at_s
 from twinrig.hosts.http import HttpxClient
@@ -58,7 +59,7 @@ def supervisor_parts(
     target: str, profile_id: str, paths: AppPaths, environ: Mapping[str, str]
 ) -> SupervisorParts:
     """Ports of this target for one profile's supervisor."""
-    rig = open_rig(target, paths, environ)
+    rig = open_rig(_own_target(target, profile_id, paths, environ), paths, environ)
     root = paths.target_state(rig.target)
     layout = StateLayout(root)
     profiles = ProfileStore(paths.profiles, rig.engines)
@@ -95,6 +96,18 @@ def supervisor_parts(
         proven=lambda: good.remember(prepared[0]),
         boot_at_s=boot_at_s,
     )
+
+
+def _own_target(target: str, profile_id: str, paths: AppPaths, environ: Mapping[str, str]) -> str:
+    """On WSL the distribution that the profile names; what is wrong with it is told later."""
+    if not is_wsl(target):
+        return target
+    engines = open_rig(target, paths, environ).engines
+    try:
+        named = ProfileStore(paths.profiles, engines).load(profile_id).distro
+    except TwinrigError:
+        return target
+    return target_with(named) if named else target
 
 
 class Preparer:

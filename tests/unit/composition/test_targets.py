@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twinrig.composition import targets
-from twinrig.composition.supervise import Preparer, supervisor_parts
+from twinrig.composition.supervise import Preparer, _own_target, supervisor_parts
 from twinrig.composition.targets import open_rig, open_workbench, resolve_target, runs_on_wsl
 from twinrig.domain.errors import HostError, ProfileError, UsageError
 from twinrig.domain.profile import EngineRef, Network, Profile
@@ -107,9 +107,9 @@ def test_places_of_this_terminal_come_first() -> None:
     assert targets._places(environ)[0] == "/home/me/envs/llm"
     assert "relative" not in targets._places(environ)
     assert sys.prefix not in targets._places({"VIRTUAL_ENV": sys.prefix})
-    assert targets._model_folders(environ)[0] == "/big/hf/hub"
-    assert targets._model_folders({"HF_HUB_CACHE": "/c", "HF_HOME": "/big"})[0] == "/c"
-    assert targets._model_folders({})[0] == "~/models"
+    assert targets._model_folders(environ, False)[0] == "/big/hf/hub"
+    assert targets._model_folders({"HF_HUB_CACHE": "/c", "HF_HOME": "/big"}, False)[0] == "/c"
+    assert targets._model_folders({}, False)[0] == "~/models"
 
 
 async def test_supervisor_parts_render_the_profile(bench: Workbench, paths: AppPaths) -> None:
@@ -125,6 +125,24 @@ async def test_supervisor_parts_render_the_profile(bench: Workbench, paths: AppP
     assert bench.controller._holder() == "p"
     parts.lock.release()
     await parts.http.close()
+
+
+def test_a_supervisor_works_in_the_distribution_of_its_profile(
+    paths: AppPaths, tmp_path: Path
+) -> None:
+    (tmp_path / "wsl.exe").touch()
+    environ = {"TWINRIG_WSL_EXE": str(tmp_path / "wsl.exe"), "TWINRIG_DISTRO": "Arch"}
+    bench = open_workbench("wsl:Debian", paths, environ)
+    profile = bench.profiles.draft(
+        "vllm", name="P", target="wsl", model_path="/m", gpu_count=2, on_wsl=True
+    )
+    bench.profiles.save(replace(profile, distro="Debian"))
+    assert _own_target("wsl", "p", paths, environ) == "wsl:Debian"
+    assert _own_target("wsl:Other", "p", paths, environ) == "wsl:Debian"
+    assert _own_target("wsl", "lost", paths, environ) == "wsl"
+    assert _own_target("local", "p", paths, environ) == "local"
+    bench.profiles.save(profile, replaces=replace(profile, distro="Debian"))
+    assert _own_target("wsl:Other", "p", paths, environ) == "wsl:Other"
 
 
 class Secrets:
