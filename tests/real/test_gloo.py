@@ -1,6 +1,6 @@
 """The collective program on a real torch: two processes on gloo; on NCCL where cards are.
 
-``TWINRIG_TORCH_PYTHON`` names a Python that has torch; without it nothing is run.
+``TWINRIG_TORCH_PYTHON`` names a Python that has torch, else that of ``TWINRIG_REAL_VLLM`` serves.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from real.torch_python import PYTHON, needs_torch
 from twinrig import assets
 from twinrig.checks.collective import judge
 from twinrig.domain.checks import Facts, ProbeOutput, Status
@@ -18,11 +19,7 @@ from twinrig.domain.collective import CollectiveReport, step_plans
 from twinrig.hosts.local.host import LocalHost
 from twinrig.services.collective import CollectiveProgram, CollectiveRequest, dump
 
-PYTHON = os.environ.get("TWINRIG_TORCH_PYTHON", "")
-pytestmark = [
-    pytest.mark.skipif(not PYTHON, reason="TWINRIG_TORCH_PYTHON names no Python with torch"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.real, needs_torch, pytest.mark.timeout(600)]
 
 
 def cards() -> int:

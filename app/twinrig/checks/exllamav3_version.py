@@ -82,7 +82,11 @@ def _old(version: str, facts: Facts) -> CheckResult | None:
                 "1.1.0 and newer do not.",
                 version=version,
             ),
-            Finding("exl3-tp-hostptr", params, fixes=("pkg-upgrade-exllamav3", "tabby-disable-tp")),
+            Finding(
+                "exl3-tp-hostptr",
+                params,
+                fixes=("pkg-upgrade-exllamav3", "tabby-disable-tp", "exl3-own-gather"),
+            ),
             evidence,
         )
     if within(version, ">=0.0.38,<1.6.0"):

@@ -14,6 +14,7 @@ from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.fixes import FixPlan, Guidance
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
+from twinrig.fixes.registry import WISHES
 from twinrig.messages import message
 from twinrig.services.fixer import FixPreview
 from twinrig.services.workbench import Workbench
@@ -51,6 +52,7 @@ async def run(session: Session) -> int:
         offers = await find_offers(bench, profile, results)
         if not args.all:
             offers += await server_offers(bench, profile)
+            offers += await wished_offers(bench, profile, args.id)
         if not args.id and not args.all:
             return await _list(terminal, bench, offers)
         chosen = first_each(offers) if args.all else _named(offers, args.id)
@@ -89,6 +91,16 @@ async def server_offers(bench: Workbench, profile: Profile | None) -> list[Offer
     if finding is None:
         return []
     return [Offer(finding, way) for way in await bench.fixer.options(finding, profile)]
+
+
+async def wished_offers(
+    bench: Workbench, profile: Profile | None, fix_id: str | None
+) -> list[Offer]:
+    """What was asked for by name, and needs no finding."""
+    wish = WISHES.get(fix_id or "")
+    if wish is None:
+        return []
+    return [Offer(wish, way) for way in await bench.fixer.options(wish, profile)]
 
 
 async def offer_one(

@@ -17,6 +17,7 @@ from twinrig.fixes.hosts_file import HostsFile
 from twinrig.fixes.install_packages import PACKAGE_FIXES
 from twinrig.fixes.lan_open import LanClose, LanOpen
 from twinrig.fixes.limits import LIMIT_FIXES
+from twinrig.fixes.own_gather import WISH, OwnGather
 from twinrig.fixes.planning import UndecidedError
 from twinrig.fixes.profile_edits import ProfileEditFix
 from twinrig.fixes.shm_leftovers import ShmLeftovers
@@ -56,7 +57,10 @@ PLANNED: tuple[Fix, ...] = (
     AutosplitReserve(),
     GpuSplit(),
     *(ProfileEditFix(row) for row in EDITS),
+    OwnGather(),
 )
+WISHES: Mapping[str, Finding] = {OwnGather.id: WISH}
+"""Fixes that may be asked for by name although no check asks for them."""
 
 
 class PlanOrGuidance:
