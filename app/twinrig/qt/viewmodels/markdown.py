@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-MAX_RENDERED = 40_000
-"""Characters; longer texts stay plain, as laying them out would stall the window."""
+MAX_PLAIN = 40_000
+"""Characters; longer texts get a box of their own that lays out only what is seen."""
+MAX_RENDERED = 16_000
+"""Up to here Markdown is laid out at the end: beyond, that would stall the window."""
 LIVE_RENDERED = 6_000
 """Up to here a reply is laid out anew while it comes."""
 

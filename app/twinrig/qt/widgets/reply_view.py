@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from twinrig.qt.viewmodels.markdown import LIVE_RENDERED, MAX_RENDERED, harmless
+from twinrig.qt.viewmodels.markdown import LIVE_RENDERED, MAX_PLAIN, MAX_RENDERED, harmless
 
 LONG_LINES = 24
 LIVE_PAUSE_MS = 300
@@ -150,7 +150,7 @@ class ReplyView(QWidget):
         self._length += len(text)
         if self._long is not None:
             self._long.add(text)
-        elif self._length > MAX_RENDERED:
+        elif self._length > MAX_PLAIN:
             self._become_long()
         elif self._length <= LIVE_RENDERED:
             if not self._live.isActive():
@@ -179,7 +179,8 @@ class ReplyView(QWidget):
             cursor.insertText(piece)
 
     def _render(self) -> None:
-        if self._long is None and (self._done or self._length <= LIVE_RENDERED):
+        limit = MAX_RENDERED if self._done else LIVE_RENDERED
+        if self._long is None and self._length <= limit:
             features = QTextDocument.MarkdownFeature
             self._browser.document().setMarkdown(
                 harmless(self.text),
