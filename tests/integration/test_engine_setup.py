@@ -19,7 +19,7 @@ from twinrig.domain.server import ServerState
 from twinrig.services.journal import Outcome
 from twinrig.services.setup_words import SetupProgress, SetupStep
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

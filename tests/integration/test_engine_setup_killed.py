@@ -16,7 +16,7 @@ from fixtures.index_double import IndexDouble
 from fixtures.setup_rig import publish_vllm
 from twinrig.services.setup_script import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SMALL = "small-1.0-py3-none-any.whl"
 TAKES_S = 300
 

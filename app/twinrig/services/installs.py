@@ -120,8 +120,9 @@ class EngineFinder:
         else:
             text = message("{engine} was not found in the usual places.", engine=name)
             step = message(
-                "Install {engine}, for example in {place}, or name its environment in the profile.",
-                engine=name,
+                '"twinrig setup {id}", or Set up on the Plan page, installs it; by hand it is '
+                "installed in {place}, for example, or its environment is named in the profile.",
+                id=profile.engine.id,
                 place=engine.layout.usual_place if engine else "~",
             )
         raise UsageError(

@@ -7,6 +7,7 @@ import pytest
 from service_fakes import ENGINES, FakeEngine, FolderHost, profile
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.domain.install import EngineInstall, InstallLayout
+from twinrig.domain.ports import CommandResult
 from twinrig.domain.profile import EngineRef
 from twinrig.services.installs import EngineFinder
 
@@ -223,3 +224,31 @@ async def test_half_a_source_folder_is_none(host: FolderHost, in_place: EngineFi
     with pytest.raises(UsageError) as caught:
         await in_place.resolve(profile())
     assert "~/tabbyFake" in str(caught.value.next_step)
+
+
+async def test_a_start_looks_behind_the_link_that_set_ups_move(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+
+    class LinkHost(FolderHost):
+        async def run(self, command: object, **_: object) -> CommandResult:
+            assert command == ("readlink", "-f", "--", link)
+            return CommandResult((), self.code, self.answer, b"", 0.0)
+
+    host = LinkHost(tmp_path / "target")
+    link = "/home/me/.local/share/twinrig/engines/fakellm/current"
+    host.code, host.answer = 0, b"/home/me/.local/share/twinrig/engines/fakellm/env-2\n"
+    packages = host.real(f"{link}/venv/lib/python3.12/site-packages/fakellm-2.0.dist-info")
+    packages.mkdir(parents=True)
+    (packages / "METADATA").write_text("Version: 2.0\n")
+    program = host.real(f"{link}/venv/bin/fakellm")
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    finder = EngineFinder(host, ENGINES)
+    (found,) = await finder.find("fake")
+    assert found.environment == f"{link}/venv", "profiles name what will follow an update"
+    started = await finder.resolve(profile())
+    real = "/home/me/.local/share/twinrig/engines/fakellm/env-2"
+    assert started.environment == f"{real}/venv"
+    assert started.executable == f"{real}/venv/bin/fakellm"
+    host.code, host.answer = 1, b""
+    assert (await finder.resolve(profile())).executable == f"{link}/venv/bin/fakellm"

@@ -200,7 +200,7 @@ class FindModelDialog(QDialog):
         )
         fit = texts.tr(found.fit_word) if found.fit_word else ""
         if found.problem is not None:
-            fit = texts.tr(N_("see below"))
+            size, fit = "—", texts.tr(N_("see below"))
         count = f"{found.downloads:,}" if found.downloads else "—"
         item = QTreeWidgetItem([str(found.name), size, fit, count])
         item.setData(0, Qt.ItemDataRole.UserRole, found.name)

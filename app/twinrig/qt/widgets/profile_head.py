@@ -15,7 +15,7 @@ from twinrig.qt.viewmodels.runs import find_install
 from twinrig.qt.widgets.dialogs import Dialogs
 from twinrig.qt.widgets.model_picker import ModelPicker
 from twinrig.qt.widgets.option_field import CalmCombo, FaultLabel, FieldLabel
-from twinrig.qt.widgets.parts import Button, Label
+from twinrig.qt.widgets.parts import Button, Label, row
 from twinrig.qt.widgets.setup_dialog import open_setup
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ProfileHead(QGroupBox):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(editor)
         for widget in below:
-            layout.addWidget(widget)
+            layout.addLayout(row(widget, None) if isinstance(widget, Button) else row(widget))
         layout.addWidget(fault)
         layout.addStretch(1)
         self._grid.addWidget(label, number, 0)

@@ -131,7 +131,7 @@ class SetupDialog(QDialog):
         self._step.show_text(STEP_WORDS[item.step])
         if item.line:
             width = self.width() // max(1, self._line.fontMetrics().averageCharWidth())
-            self._line.setText(item.line[: max(20, width - 6)])
+            self._line.setText(item.line.strip()[: max(20, width - 6)])
         known = item.fraction is not None
         self._bar.setRange(0, 1000 if known else 0)
         self._bar.setValue(round(1000 * (item.fraction or 0)))
