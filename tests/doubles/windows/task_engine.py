@@ -46,7 +46,8 @@ def start(tasks: Tasks, name: str) -> subprocess.Popen[bytes] | None:
     words = command_line_to_argv("x " + tasks.value(name, "Actions/Exec/Arguments"))[1:]
     folder = tasks.value(name, "Actions/Exec/WorkingDirectory")
     environment = {"PATH": os.environ["PATH"], **tasks.setting["environment"]}
-    if _WINDOWS_PATH.match(command):
+    if _WINDOWS_PATH.match(command):  # under Wine: it makes the user's environment itself
+        environment = {**os.environ, **tasks.setting["environment"]}
         words, command = [command, *words], os.environ.get("TWINRIG_DOUBLE_WINE", "wine")
         folder = ""
     if folder and not Path(folder).is_dir():
