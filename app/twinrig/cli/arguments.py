@@ -13,9 +13,6 @@ from twinrig.cli.setup_arguments import add_models, add_setup
 from twinrig.messages import LANGUAGES, N_, Translator
 from twinrig.services.recipes import NAMES as RECIPES
 
-PROOF_S = 120.0
-"""As ``services.persistence``, which is too heavy to be imported for the help."""
-
 TARGETS = ("auto", "local", "wsl", "demo")
 Adder = Callable[[argparse.ArgumentParser, Translator], None]
 
@@ -217,11 +214,9 @@ def _start(parser: argparse.ArgumentParser, tr: Translator) -> None:
         "--prove",
         nargs="?",
         type=_seconds,
-        const=PROOF_S,
+        const=120.0,  # services.persistence.PROOF_S, too heavy to be imported for the help
         metavar="SECONDS",
-        help=tr.text(
-            N_("then leave it alone (two minutes) and say whether it stays; also if it runs")
-        ),
+        help=tr.text(N_("leave it alone for two minutes, then say whether it stays")),
     )
 
 
