@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QAbstractButton, QApplication, QPlainTextEdit
+from PySide6.QtWidgets import QPushButton, QApplication, QPlainTextEdit
 
 import twinrig.qt.application as application
 from twinrig.__main__ import main
@@ -25,6 +25,8 @@ from twinrig.qt.viewmodels.fixing import Stage
 from twinrig.qt.widgets.fix_dialog import FixDialog
 
 POLL_MS = 50
+LIMIT_S = 240.0
+"""For each condition: a machine where others work may be ten times slower."""
 Journey = Callable[["Driver"], Iterator[object]]
 
 
@@ -72,7 +74,7 @@ class Driver(QObject):
                     self.end(f"waited in vain at {self._journey.gi_frame.f_lineno}")  # type: ignore[attr-defined]
             else:
                 self._condition = next(self._journey)
-                self._deadline_s = time.monotonic() + 90
+                self._deadline_s = time.monotonic() + LIMIT_S
         except StopIteration:
             self.end()
         except Exception:  # noqa: BLE001 - whatever went wrong is the result
@@ -102,10 +104,10 @@ def _preview(driver: Driver) -> Iterator[object]:
     at = next(n for n, row in enumerate(page.model.rows) if row.fixable)
     driver.seen["fixable"] = page.model.rows[at].check_id
     page._view.setCurrentIndex(page._table.index(at, 0))
-    buttons: list[QAbstractButton] = []
+    buttons: list[QPushButton] = []
 
     def offered() -> bool:
-        buttons[:] = [b for b in page._detail.findChildren(QAbstractButton) if b.isVisible()]
+        buttons[:] = [b for b in page._detail.findChildren(QPushButton) if b.isVisible()]
         return bool(buttons)
 
     yield offered

@@ -27,7 +27,7 @@ DOUBLES = ROOT / "tests" / "doubles" / "windows"
 sys.path[:0] = [str(HERE), str(DOUBLES)]
 
 from store import Store  # noqa: E402
-from wine import Wine, WineError, until  # noqa: E402
+from wine import Wine, WineError, slack, until  # noqa: E402
 
 COMPRESSION = os.environ.get("TWINRIG_SMOKE_COMPRESSION", "zlib")
 RELEASE_MB = 30.0
@@ -221,7 +221,7 @@ class Smoke:
         script = self.wine.windows_path(HERE / "drive.py")
         python = self.wine.windows_path(self.installed / "python" / "python.exe")
         process = self.wine.start(python, script, journey, folder, *words)
-        deadline_s = time.monotonic() + 300
+        deadline_s = time.monotonic() + 300 * slack()
         while process.poll() is None and time.monotonic() < deadline_s:
             for wish in self.folder.glob("*.want"):
                 time.sleep(0.5)
@@ -253,11 +253,6 @@ class Smoke:
         import scheduler
 
         return list(scheduler.Tasks(self.store).names())
-
-
-def slack() -> float:
-    """How much longer things may take because other work waits for the same cores."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def require(fine: bool, fault: str) -> None:

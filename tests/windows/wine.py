@@ -86,7 +86,7 @@ class Wine:
         """Output of a Windows program, its errors too. Raises WineError with them."""
         process = self.start(*words)
         try:
-            output, _ = process.communicate(timeout=timeout_s)
+            output, _ = process.communicate(timeout=timeout_s * slack())
         except subprocess.TimeoutExpired as error:
             process.kill()
             raise WineError(f"{words} did not end within {timeout_s} s") from error
@@ -140,9 +140,14 @@ def build(source: Path, target: Path, *options: str, libraries: tuple[str, ...] 
         raise WineError(f"{source.name}: {done.stderr}")
 
 
+def slack() -> float:
+    """How much longer things may take because other work waits for the same cores."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def until(condition: Callable[[], object], limit_s: float, what: str) -> None:
     """Wait until ``condition`` is true. Raises WineError."""
-    deadline_s = time.monotonic() + limit_s
+    deadline_s = time.monotonic() + limit_s * slack()
     while not condition():
         if time.monotonic() > deadline_s:
             raise WineError(f"not within {limit_s:.0f} s: {what}")
