@@ -126,6 +126,14 @@ def test_looking_at_status_starts_nothing(computer: Computer) -> None:
     assert computer.store.distro("Ubuntu")["state"] == "Stopped"
 
 
+def test_a_profile_made_from_what_explorer_shows(computer: Computer) -> None:
+    shown = r"\\wsl.localhost\Ubuntu\home\me\models\x"
+    words = ("profiles", "new", "P", "--engine", "vllm", "--model", shown)
+    made = read_json(computer, "--distro", "ubuntu", *words, code=0)
+    assert made["model"]["path"] == "/home/me/models/x"
+    assert (made["target"], made["distro"]) == ("wsl", "ubuntu")
+
+
 @needs_mounts
 def test_a_fix_with_root_and_its_undo(private: Computer) -> None:
     """As the user, without a password; ``/etc`` and the kernel are those of the distribution."""

@@ -14,6 +14,7 @@ from twinrig.domain.errors import GpuUnavailableError, UsageError
 from twinrig.domain.gpu import GpuInfo
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.profile import Profile
+from twinrig.domain.wsl import linux_path
 from twinrig.messages import message
 from twinrig.services.models import ModelFolder
 from twinrig.services.workbench import Workbench
@@ -71,12 +72,13 @@ async def draft_profile(
 
 
 async def _absolute(bench: Workbench, path: str | None) -> str | None:
-    """A path as typed in this terminal: ``~`` is the target's home, "here" only this computer's."""
+    """A path as typed in this terminal: ``~`` is the target's home, "here" only this computer's,
+    and one that Explorer shows becomes that of Linux."""
     if path and (path == "~" or path.startswith("~/")):
         return await bench.host.home() + path[1:]
     if path and bench.target == "local":
         return _from_here(path)
-    return path
+    return (linux_path(path) or path) if path and bench.on_wsl else path
 
 
 def _from_here(path: str) -> str:
@@ -146,8 +148,7 @@ async def choose_model(terminal: Terminal, bench: Workbench) -> ModelFolder:
         raise UsageError(
             message("No complete model folder was found."),
             message(
-                'Name one with --model FOLDER, or look for one with "twinrig models search". '
-                "Looked in: {folders}",
+                "Name one with --model FOLDER. Looked in: {folders}",
                 folders=", ".join(bench.models.folders),
             ),
         )
