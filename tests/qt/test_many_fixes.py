@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import QComboBox
 
 from demo_process import free_port
 from qt.pages_rig import PageWorkbench, make_profile, named, page_context, unnamed, visible_texts
-from twinrig.domain.checks import Finding
+from twinrig.domain.checks import Finding, Status
 from twinrig.domain.fixes import FixPlan
 from twinrig.domain.profile import EnvEntry
 from twinrig.qt.pages.preflight import PreflightPage
@@ -148,3 +150,19 @@ def test_thorough_check_asks_the_slow_ones_too(qtbot, page) -> None:
     assert slow.state.value == "running"
     qtbot.waitUntil(lambda: page._run.finished and not page.model.running, timeout=15000)
     assert next(r for r in page.model.rows if r.check_id == "collective").result is not None
+
+
+def test_filter_leaves_what_needs_attention(qtbot, page) -> None:
+    combo = named(page, QComboBox, "Which checks are shown")
+    combo.setCurrentIndex(1)
+    shown = [
+        r for n, r in enumerate(page.model.rows) if not page._view.isRowHidden(n, QModelIndex())
+    ]
+    bad = (Status.FAIL, Status.WARN, Status.ERROR)
+    assert shown and all(row.result and row.result.status in bad for row in shown)
+    combo.setCurrentIndex(2)
+    assert not page._view.isRowHidden(
+        next(n for n, r in enumerate(page.model.rows) if r.check_id == "collective"), QModelIndex()
+    )
+    combo.setCurrentIndex(0)
+    assert not any(page._view.isRowHidden(n, QModelIndex()) for n in range(len(page.model.rows)))

@@ -20,7 +20,15 @@ from twinrig.checks.judging import (
     unknown,
     warned,
 )
-from twinrig.domain.checks import Check, CheckResult, Cost, Evidence, Facts, Finding
+from twinrig.domain.checks import (
+    Check,
+    CheckResult,
+    Cost,
+    Evidence,
+    Facts,
+    Finding,
+    Severity,
+)
 from twinrig.domain.collective import CollectiveReport, PeerCopy, parse_report
 from twinrig.messages import N_, Message, message
 
@@ -80,7 +88,11 @@ def judge(facts: Facts) -> CheckResult:
     except ValueError:
         return garbled(ID, output)
     if report.passed:
-        return _copies(facts, report) or passed(ID, _speed(report), *evidence(report))
+        return (
+            _copies(facts, report)
+            or _slow_way(report)
+            or passed(ID, _speed(report), *evidence(report))
+        )
     return _could_not_tell(report) or _failure(facts, report)
 
 
@@ -139,6 +151,27 @@ def _copies(facts: Facts, report: CollectiveReport) -> CheckResult | None:
             "p2p-reported-not-usable",
             (("copy", bad[0].status), ("transport", ",".join(report.transports))),
             fixes=("flag-disable-custom-ar", "env-nccl-p2p-disable"),
+        ),
+        *evidence(report),
+    )
+
+
+def _slow_way(report: CollectiveReport) -> CheckResult | None:
+    """NCCL's log names the way it took; over the network inside one computer is the last resort."""
+    ways = report.transports
+    if not ways or any(not way.startswith("NET") for way in ways):
+        return None
+    return warned(
+        ID,
+        message(
+            "The cards talk over the network ({transport}) instead of memory: many times slower.",
+            transport=", ".join(ways),
+        ),
+        Finding(
+            "nccl-slow-transport",
+            (("transport", ",".join(ways)),),
+            Severity.WARNING,
+            ("env-nccl-shm-on", EXPERIMENT),
         ),
         *evidence(report),
     )
@@ -267,5 +300,5 @@ CHECK = Check(
     judge=judge,
     requires=("gpu-visible",),
     cost=Cost.SLOW,
-    findings=tuple(FIXES),
+    findings=(*FIXES, "nccl-slow-transport"),
 )

@@ -41,6 +41,12 @@ NCCL_EDITS: tuple[ProfileEdit, ...] = (
         risk=N_("Only for servers on a single computer."),
     ),
     ProfileEdit(
+        "env-nccl-shm-on",
+        N_("Let NCCL use shared memory again"),
+        "without shared memory NCCL talks over the network inside one computer",
+        env={"NCCL_SHM_DISABLE": None},
+    ),
+    ProfileEdit(
         "env-nccl-debug-info",
         N_("Let NCCL say in the log what it does"),
         "to learn the real reason of an NCCL error; remove it afterwards",

@@ -252,3 +252,14 @@ def test_sizes_span_both_protocols_and_dtypes() -> None:
     assert {p.op for p in plans} == {"all_reduce", "all_gather", "broadcast", "send_recv", "gather"}
     assert {p.dtype for p in plans} == {"float16", "bfloat16", "float32", "int32"}
     assert next(p for p in plans if p.op == "gather").size_bytes == 248_320 * 2
+
+
+def test_way_over_the_network_is_told_as_slow() -> None:
+    text = COLLECTIVE.replace("via SHM/direct/direct", "via NET/Socket/0")
+    result = judge(facts(answer("collective", text)))
+
+    assert result.status is Status.WARN and result.finding is not None
+    assert result.finding.id == "nccl-slow-transport"
+    assert result.finding.fixes == ("env-nccl-shm-on", "nccl-experiment")
+    mixed = COLLECTIVE.replace('"]}', '", "Channel 01 : 1[1] -> 0[0] via NET/Socket/0"]}')
+    assert judge(facts(answer("collective", mixed))).status is Status.PASS

@@ -42,6 +42,7 @@ ENV = {
     "CUDA_HOME": "/nowhere",
     "LD_LIBRARY_PATH": "/opt/lib",
     "NCCL_DEBUG": "WARN",
+    "NCCL_SHM_DISABLE": "1",
 }
 SETTINGS: dict[str, Any] = {"enable_sleep_mode": True, "max_num_seqs": 8, "cpu_offload_gb": 8}
 MACHINE = (

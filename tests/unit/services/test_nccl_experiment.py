@@ -158,12 +158,13 @@ async def test_engine_without_candidates_is_refused() -> None:
         await experiment(Machine(), engine="llama")
 
 
-NAMES = st.sampled_from([P2P, IB, CUMEM, "NCCL_CUMEM_HOST_ENABLE", "NCCL_SHM_DISABLE"])
-VALUES = st.sampled_from(["0", "1"])
+KNOWN = sorted({p for t in TABLES.values() for c in t.candidates for p in c.env.items()})
+FOREIGN = [(P2P, "0"), (CUMEM, "1"), ("NCCL_SHM_DISABLE", "1"), ("NCCL_SOCKET_IFNAME", "eth0")]
+PAIRS = st.lists(st.sampled_from([*KNOWN, *FOREIGN]), max_size=4).map(dict)
 
 
-@settings(deadline=None, max_examples=150)
-@given(required=st.dictionaries(NAMES, VALUES, max_size=4), engine=st.sampled_from(list(TABLES)))
+@settings(deadline=None, max_examples=250)
+@given(required=PAIRS, engine=st.sampled_from(list(TABLES)))
 def test_found_if_and_only_if_one_covers_what_is_required(
     required: dict[str, str], engine: str
 ) -> None:

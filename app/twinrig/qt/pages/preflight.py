@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
+    QComboBox,
     QHeaderView,
     QSplitter,
     QTreeView,
@@ -23,7 +24,7 @@ from twinrig.domain.profile import Profile
 from twinrig.messages import N_, Message, Translator, message
 from twinrig.qt.bridge import TaskHandle
 from twinrig.qt.pages.base import Page, PageContext
-from twinrig.qt.viewmodels.preflight import CheckRow, PreflightModel
+from twinrig.qt.viewmodels.preflight import SHOW_WORDS, CheckRow, PreflightModel
 from twinrig.qt.viewmodels.runs import preflight_run
 from twinrig.qt.widgets.check_detail import CheckDetail
 from twinrig.qt.widgets.check_list import CheckTable
@@ -89,6 +90,11 @@ class PreflightPage(Page):
             icon="fix",
             tip=N_("Only changes of the profile that Undo can take back; each is proven"),
         )
+        self._show = QComboBox()
+        for _ in SHOW_WORDS:
+            self._show.addItem("")
+        context.texts.bind(self._show, QWidget.setAccessibleName, N_("Which checks are shown"))
+        self._show.currentIndexChanged.connect(self._filter)
         self._interrupted = InterruptedBar(context)
         self._interrupted.changed.connect(self.refresh)
         self._notice = Notice(context)
@@ -110,7 +116,7 @@ class PreflightPage(Page):
         layout.addWidget(self._interrupted)
         layout.addWidget(self._counts)
         layout.addWidget(self._subject)
-        layout.addLayout(row(self._thorough, self._safe, None))
+        layout.addLayout(row(self._thorough, self._safe, None, self._show))
         layout.addWidget(self._notice)
         layout.addWidget(splitter, 1)
         escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
@@ -256,7 +262,17 @@ class PreflightPage(Page):
         self._render_head()
         self._render_detail()
 
+    def _filter(self) -> None:
+        """Hide what the filter leaves out; the model keeps its rows."""
+        show = tuple(SHOW_WORDS)[max(0, self._show.currentIndex())]
+        for number, entry in enumerate(self.model.rows):
+            hidden = not self.model.shown(entry, show)
+            self._view.setRowHidden(number, QModelIndex(), hidden)
+
     def _render_head(self) -> None:
+        for number, text in enumerate(SHOW_WORDS.values()):
+            self._show.setItemText(number, self.tr(text))
+        self._filter()
         running = self.model.running
         self._headline.show_text(self.model.headline())
         counts = self.model.counts()

@@ -64,6 +64,21 @@ class CheckRow:
         return self.finding is not None and bool(self.finding.fixes)
 
 
+class Show(StrEnum):
+    """Which rows are looked at."""
+
+    ALL = "all"
+    ATTENTION = "attention"
+    UNCHECKED = "unchecked"
+
+
+SHOW_WORDS: Mapping[Show, str] = {
+    Show.ALL: N_("All checks"),
+    Show.ATTENTION: N_("Only what needs attention"),
+    Show.UNCHECKED: N_("Only what was not checked"),
+}
+
+
 class PreflightModel:
     """Rows in registry order. Methods return the indices of the rows that changed."""
 
@@ -117,6 +132,15 @@ class PreflightModel:
             if row.state is RowState.DONE and row.result is not None:
                 counts[row.result.status] += 1
         return counts
+
+    def shown(self, row: CheckRow, show: Show) -> bool:
+        """Whether a row passes the filter; one that is being asked always does."""
+        if show is Show.ALL or row.state is RowState.RUNNING:
+            return True
+        result = row.result if row.state is RowState.DONE else None
+        if show is Show.UNCHECKED:
+            return result is None or result.status is Status.SKIP
+        return result is not None and result.status in (Status.FAIL, Status.WARN, Status.ERROR)
 
     def results(self) -> tuple[CheckResult, ...]:
         """The answers that are there, in the order of the rows."""
