@@ -52,6 +52,15 @@ def test_a_code_page_of_even_length_is_not_taken_for_utf16() -> None:
     assert decode_own(data, "cp932") == "エラー: アクセス"
 
 
+def test_western_text_that_was_cut_in_the_middle_of_a_letter() -> None:
+    data = "Für das".encode("utf-16-le")
+    assert decode_own(data[:-1]).startswith("Für da")
+    assert decode_own(data[:-2]) == "Für da"
+    # Few zero bytes make no UTF-16: this is a code page with one by chance.
+    few = "Größe, größer, am größten".encode("cp850") + b"\0"
+    assert decode_own(few, "cp850") == "Größe, größer, am größten"
+
+
 def test_bytes_that_are_nothing_at_all_do_not_raise() -> None:
     assert decode_own(bytes(range(128, 256))) != ""
     assert decode_own(b"\xff\xfe\x00", "cp932") is not None
