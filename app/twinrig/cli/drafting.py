@@ -148,7 +148,8 @@ async def choose_model(terminal: Terminal, bench: Workbench) -> ModelFolder:
         raise UsageError(
             message("No complete model folder was found."),
             message(
-                "Name one with --model FOLDER. Looked in: {folders}",
+                'Name one with --model FOLDER, or look for one with "twinrig models search". '
+                "Looked in: {folders}",
                 folders=", ".join(bench.models.folders),
             ),
         )

@@ -32,6 +32,7 @@ async def start(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         profile = await pick_profile(bench, args.profile)
+        await _make_room(terminal, bench, profile.id)
         terminal.say(message("Starting {name}", name=profile.name), "bold")
         await bench.controller.start(profile.id, REQUESTED_BY)
         if args.no_wait:
@@ -47,6 +48,19 @@ async def start(session: Session) -> int:
         if record.state is ServerState.FAILED:
             await offer_last_good(terminal, bench, profile.id)
         return FINE if record.state is ServerState.READY else FINDINGS
+
+
+async def _make_room(terminal: Terminal, bench: Workbench, profile_id: str) -> None:
+    """Stop another profile's server when the user says so; else the start is refused and says
+    why."""
+    other = await bench.switching().running(profile_id)
+    question = message(
+        "Stop the server of {running} and start {wanted}?", running=other, wanted=profile_id
+    )
+    if other and terminal.ask(question):
+        await bench.controller.stop(other, REQUESTED_BY)
+        ends = {ServerState.STOPPED, ServerState.FAILED}
+        await bench.controller.wait_for(other, ends, STOP_WAIT_S)
 
 
 async def follow_start(
