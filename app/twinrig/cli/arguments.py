@@ -271,11 +271,6 @@ def _watch(parser: argparse.ArgumentParser, tr: Translator) -> None:
             N_("also read PCIe traffic and energy; costs the driver up to 0.1 s each time")
         ),
     )
-    parser.add_argument(
-        "--details",
-        action="store_true",
-        help=tr.text(N_("also read PCIe traffic and energy; costs the driver up to 0.1 s each time")),
-    )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--record",
@@ -372,22 +367,7 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     restore.add_argument(
         "--worked", action="store_true", help=text(N_("the settings of the last successful start"))
     )
-    new = action("new", N_("make a profile from what this machine has"))
-    new.add_argument("name", metavar="NAME")
-    new.add_argument(
-        "--recipe",
-        metavar="NAME",
-        help=text(N_("settings that others found good: a file, or one of: ")) + ", ".join(RECIPES),
-    )
-    _draft_options(new, tr)
-    new.add_argument(
-        "--set",
-        dest="assignments",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help=text(N_("change a setting of the new profile; may be repeated")),
-    )
+    _new_profile(action("new", N_("make a profile from what this machine has")), tr)
     adopt = action("adopt", N_("take over a server that a systemd user unit or you start"))
     adopt.add_argument("--pid", type=int, help=text(N_("look at this process instead of units")))
     adopt.add_argument("--save", action="store_true", help=text(N_("keep what was found")))
@@ -413,6 +393,30 @@ def _profiles(parser: argparse.ArgumentParser, tr: Translator) -> None:
     delete.add_argument("profile", metavar="ID")
     _yes(delete, tr)
     key = action("key", N_("store the key that clients need; it is kept outside the profile"))
+    _profile_key(key, tr)
+
+
+def _new_profile(new: argparse.ArgumentParser, tr: Translator) -> None:
+    text = tr.text
+    new.add_argument("name", metavar="NAME")
+    new.add_argument(
+        "--recipe",
+        metavar="NAME",
+        help=text(N_("settings that others found good: a file, or one of: ")) + ", ".join(RECIPES),
+    )
+    _draft_options(new, tr)
+    new.add_argument(
+        "--set",
+        dest="assignments",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help=text(N_("change a setting of the new profile; may be repeated")),
+    )
+
+
+def _profile_key(key: argparse.ArgumentParser, tr: Translator) -> None:
+    text = tr.text
     key.add_argument("profile", metavar="ID")
     either = key.add_mutually_exclusive_group()
     either.add_argument(
