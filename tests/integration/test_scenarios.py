@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from _pytest.mark import ParameterSet
 
 from fixtures.scenario_rig import Scenario, ScenarioRig
 from twinrig.domain.checks import Finding, Status
@@ -63,7 +64,7 @@ def names(scenarios: list[Scenario]) -> list[str]:
 
 
 def test_at_least_sixty_with_every_kind_of_talking_cards() -> None:
-    assert len(SCENARIOS) >= 60 and len(set(names(SCENARIOS))) == len(SCENARIOS)
+    assert len(SCENARIOS) >= 90 and len(set(names(SCENARIOS))) == len(SCENARIOS)
     assert {kind for s in SCENARIOS for kind in s.expect} >= GROUP_A
     assert sum(s.name.startswith("healthy-") for s in SCENARIOS) >= 3
     assert len(FIXED) >= 25
@@ -89,7 +90,12 @@ async def guided(rig: ScenarioRig, finding: Finding) -> None:
     assert isinstance(ways[rig.scenario.guidance], Guidance)
 
 
-@pytest.mark.parametrize("scenario", FIXED, ids=names(FIXED))
+def rows(scenarios: list[Scenario]) -> list[ParameterSet]:
+    marks = {True: (pytest.mark.slow,), False: ()}
+    return [pytest.param(s, id=s.name, marks=marks[s.slow]) for s in scenarios]
+
+
+@pytest.mark.parametrize("scenario", rows(FIXED))
 async def test_fixed_proven_and_taken_back(scenario: Scenario, tmp_path: Path) -> None:
     rig = ScenarioRig(tmp_path, scenario)
     before = rig.state()
