@@ -14,6 +14,7 @@ from twinrig.domain.profile import Profile
 from twinrig.fixes.sysctl_ptrace import SysctlPtrace
 from twinrig.messages import N_, Message, message
 from twinrig.services.engine_comparison import Comparison, compare_engines
+from twinrig.services.nccl_candidates import EMPTY, PRESENT, Candidate
 from twinrig.services.nccl_experiment import ExperimentResult, NcclExperiment, Progress, Trial
 from twinrig.services.workbench import Workbench
 
@@ -55,9 +56,15 @@ class NcclFound:
         return (self.result.text, *reasons, *other)
 
 
+def name_of(candidate: Candidate) -> Message | str:
+    """Its id, or words for the two that every engine has."""
+    words = {EMPTY: message("no setting"), PRESENT: message("the profile's own settings")}
+    return words.get(candidate.id, candidate.id)
+
+
 def trial_text(trial: Trial) -> Message:
     """One line of the protocol: passed with its speed, or how it failed."""
-    name = trial.candidate.id
+    name = name_of(trial.candidate)
     if trial.without:
         passed = message("{id} without {name}: works", id=name, name=trial.without)
         failed = message("{id} without {name}: does not work", id=name, name=trial.without)
@@ -85,12 +92,12 @@ def progress_text(progress: Progress) -> Message:
             count=progress.at_most,
         )
     settings = " ".join(f"{n}={v}" for n, v in progress.candidate.env.items())
+    where = {"number": progress.number, "count": progress.at_most}
+    name = name_of(progress.candidate)
+    if not settings:
+        return message("Trying {id} ({number} of {count})", id=name, **where)
     return message(
-        "Trying {id} ({number} of {count}): {settings}",
-        id=progress.candidate.id,
-        number=progress.number,
-        count=progress.at_most,
-        settings=settings or "-",
+        "Trying {id} ({number} of {count}): {settings}", id=name, settings=settings, **where
     )
 
 

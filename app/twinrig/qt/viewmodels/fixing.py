@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from twinrig.domain.checks import Status
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.fixes import FixPlan, Guidance, ProfileStep
 from twinrig.messages import Message, message
@@ -192,6 +193,8 @@ class FixFlow:
             return self.outcome.text
         if self.stage is Stage.FAILED and self.error is not None:
             return self.error.text
+        if self.stage is Stage.GUIDANCE and self.can_search:
+            return message("Twinrig finds this out by trying. Nothing is changed by it.")
         if self.stage is Stage.SEARCHING and self.trying is not None:
             return self.trying
         if self.stage is Stage.SEARCHED and self.verdict:
@@ -200,6 +203,8 @@ class FixFlow:
             return self.answer.text
         if self.stage is Stage.NOT_PROVEN and self.outcome and not self.outcome.results:
             return message("Applied. No check can prove this one.")
+        if self.stage is Stage.NOT_PROVEN and self.outcome and not _still_wrong(self.outcome):
+            return message("Applied, but whether it helped could not be checked.")
         return _HEADLINES[self.stage]
 
     def next_step(self) -> Message | None:
@@ -226,6 +231,10 @@ class FixFlow:
         notes = [] if plan.risk is None else [plan.risk]
         notes += [text for wanted, text in _plan_notes(plan) if wanted]
         return tuple(notes)
+
+
+def _still_wrong(outcome: FixOutcome) -> bool:
+    return any(result.status in (Status.FAIL, Status.WARN) for result in outcome.results)
 
 
 _HEADLINES = {
