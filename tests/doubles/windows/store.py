@@ -5,18 +5,21 @@ Everything a test sets and reads lies in ``TWINRIG_DOUBLE``; ``state.json`` is c
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+if sys.platform != "win32":  # the contract is imported there, the double never runs
+    import fcntl
 
 VARIABLE = "TWINRIG_DOUBLE"
 
