@@ -8,6 +8,7 @@ from twinrig.checks.judging import tagged
 from twinrig.domain.checks import Facts, ProbeOutput
 from twinrig.domain.wsl_config import ConfigFile
 
+_ANYWHERE = frozenset({"0.0.0.0", "*"})
 DISPLAY_WORDS = {"yes": True, "no": False, "unknown": None}
 
 
@@ -99,7 +100,8 @@ class WindowsNetwork:
 
     def forward(self, port: int) -> Forward | None:
         """The rule for connections from anywhere to this port."""
-        return next((f for f in self.forwards if f.port == port and f.address == "0.0.0.0"), None)
+        rules = [f for f in self.forwards if f.port == port and f.address in _ANYWHERE]
+        return rules[0] if rules else None
 
     def holders(self) -> tuple[PortUser, ...]:
         """Listeners beside the one that passes connections on, which is a service of Windows."""

@@ -218,6 +218,7 @@ def test_a_server_for_this_computer_needs_nothing(host: str) -> None:
 
 def test_a_way_in_that_leads_to_this_wsl() -> None:
     assert lan("0.0.0.0 8000 172.20.1.5 8000").status is Status.PASS
+    assert lan("* 8000 172.20.1.5 8000").status is Status.PASS
 
 
 @pytest.mark.parametrize(
