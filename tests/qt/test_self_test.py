@@ -24,6 +24,30 @@ def without_streams(home: Path, *words: str) -> int:
     return subprocess.run(command, env=environ, timeout=100, check=False).returncode
 
 
+PAINTED = """
+import os, sys
+import twinrig.qt.welcome as welcome
+from twinrig.__main__ import main
+build = welcome.WelcomePane.__init__
+def tell():
+    heavy = ("asyncio", "yaml", "httpx", "twinrig.composition.targets", "twinrig.checks.registry")
+    print([name for name in heavy if name in sys.modules], flush=True)
+    os._exit(0)
+def build_and_listen(pane, *given):
+    build(pane, *given)
+    pane.painted.connect(tell)
+welcome.WelcomePane.__init__ = build_and_listen
+main(["--target", "demo"])
+"""
+
+
+def test_the_window_is_painted_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+    environ = {**os.environ, "TWINRIG_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"}
+    command = [sys.executable, "-c", PAINTED]
+    done = subprocess.run(command, env=environ, capture_output=True, timeout=100, check=True)
+    assert done.stdout == b"[]\n"
+
+
 def test_the_whole_panel_without_streams(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     code = without_streams(tmp_path / "home", "--target", "demo", "--smoke", str(result))

@@ -33,6 +33,7 @@ COMPRESSION = os.environ.get("TWINRIG_SMOKE_COMPRESSION", "zlib")
 RELEASE_MB = 30.0
 INSTALL_LIMIT_S = 10.0
 WINDOW_RATIO = 3.0
+PAIRS = 4
 MODEL = "/home/demo/models/Demo-8B-AWQ"
 
 
@@ -130,32 +131,37 @@ class Smoke:
         return f"twinrig {version}"
 
     def self_test(self) -> str:
-        """What the shortcut starts shows every page on Windows' own platform, quickly."""
-        bare_s = min(self.bare_window() for _ in range(2))
+        """What the shortcut starts shows every page on Windows' own platform."""
         result = self.folder / "smoke.json"
         words = ("-m", "twinrig", "--smoke", self.wine.windows_path(result))
-        times = []
-        for _ in range(2):
-            began_s = time.time()
-            self.python(*words, name="pythonw.exe", fine=(0, 1))
-            found = json.loads(result.read_text("utf-8"))
-            require(found["fine"], f"self-test: {found['faults']}")
-            times.append(found["first_paint_unix_s"] - began_s)
+        self.python(*words, name="pythonw.exe", fine=(0, 1))
+        found = json.loads(result.read_text("utf-8"))
         shutil.copy(result, self.kept)
+        require(found["fine"], f"self-test: {found['faults']}")
         require(found["qt_platform"] == "windows", f"platform {found['qt_platform']}")
         require(found["target"] == "wsl", f"target {found['target']}")
         require(found["tray"]["available"], "no tray")
         require(found["key_store"]["lasting"], f"key store: {found['key_store']}")
-        ratio = min(times) / bare_s
-        require(ratio <= WINDOW_RATIO, f"first window after {min(times):.2f} s, {ratio:.2f}x")
-        return f"first window {min(times):.2f} s, bare window {bare_s:.2f} s: {ratio:.2f}x"
+        return f"{len(found['pages'])} pages, {len(found['languages'])} languages, tray, key store"
 
-    def bare_window(self) -> float:
-        """Seconds until a window with one label is painted."""
+    def first_window(self) -> str:
+        """Compared with a window that has one label; the best of a few pairs counts."""
+        pairs = []
+        for _ in range(PAIRS):
+            pairs.append((self.painted("bare.py"), self.painted("paint.py")))
+            if pairs[-1][1] <= WINDOW_RATIO * pairs[-1][0]:
+                break
+        bare_s, ours_s = min(pairs, key=lambda pair: pair[1] / pair[0])
+        told = f"{ours_s:.2f} s, a bare window {bare_s:.2f} s: {ours_s / bare_s:.2f}x"
+        require(ours_s <= WINDOW_RATIO * bare_s, f"first window after {told}")
+        return told
+
+    def painted(self, script: str) -> float:
+        """Seconds until the window of a script is painted."""
         began_s = time.time()
-        output = self.python(self.wine.windows_path(HERE / "bare.py"))
+        output = self.python(self.wine.windows_path(HERE / script))
         found = re.search(r"painted ([\d.]+)", output)
-        require(found is not None, f"the bare window did not show:\n{output}")
+        require(found is not None, f"{script} showed no window:\n{output}")
         assert found
         return float(found[1]) - began_s
 
@@ -312,6 +318,7 @@ def main(kept: Path) -> int:
             smoke.install,
             smoke.command_line,
             smoke.self_test,
+            smoke.first_window,
             smoke.preflight,
             smoke.server,
             smoke.uninstall,

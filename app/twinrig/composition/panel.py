@@ -6,8 +6,12 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twinrig.hosts.paths import find_paths
+
+if TYPE_CHECKING:
+    from twinrig.services.workbench import Workbench
 
 
 def display_present(environ: Mapping[str, str]) -> bool:
@@ -32,13 +36,19 @@ def open_panel(
 
     Raises ImportError when Qt cannot be loaded.
     """
-    from twinrig.composition.targets import open_workbench
     from twinrig.qt.application import run_panel
 
     paths = find_paths(os.environ)
+
+    def open_workbench(wanted: str) -> Workbench:
+        # Checks, engines and adapters are loaded behind the shown window.
+        from twinrig.composition import targets
+
+        return targets.open_workbench(wanted, paths)
+
     return int(
         run_panel(
-            lambda wanted: open_workbench(wanted, paths),
+            open_workbench,
             target,
             language,
             paths,
