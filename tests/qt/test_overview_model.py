@@ -166,4 +166,4 @@ def test_pcie_traffic_is_shown_only_where_it_is_read() -> None:
     busy = sample(0, 50, pcie_in_bytes_s=1_240_000_000, pcie_out_bytes_s=800_000_000)
     half = sample(1, 50, pcie_in_bytes_s=None, pcie_out_bytes_s=5)
     first, second = card_views(replace(plain, samples=(busy, half)))
-    assert str(first.traffic_text) == "1.2 / 0.8 GB/s" and second.traffic_text is None
+    assert str(first.traffic_text) == "1.2 / 0.8" and second.traffic_text is None

@@ -25,6 +25,9 @@ from twinrig.services.recording import (
 from twinrig.services.verdict import verdict
 
 
+HARDWARE = Path(__file__).parents[2] / "fixtures" / "hardware"
+
+
 class Clock:
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -155,3 +158,15 @@ def test_a_replayed_stretch_is_judged_the_same(tmp_path: Path) -> None:
         recorder.add(snapshot)
     recorder.close()
     assert verdict(list(recorded(tmp_path / "r"))) == verdict(pictures)
+
+
+def test_a_recording_of_two_real_cards_is_read_whole() -> None:
+    """Two H200 under a decode load in plain torch: layers in turns, a pause, tensor parallel."""
+    shots = list(recorded(HARDWARE / "h200-decode.jsonl"))
+    assert len(shots) == 58 and not any(shot.demo for shot in shots)
+    energy = [sum(s.energy_j or 0.0 for s in shot.samples) for shot in shots]
+    assert energy == sorted(energy) and energy[-1] - energy[0] > 10_000
+    sums = [sum(s.utilisation_percent or 0 for s in shot.samples) for shot in shots]
+    assert max(sums[:19]) <= 105 and min(sums[-15:]) >= 190
+    traffic = [s.pcie_in_bytes_s for shot in shots for s in shot.samples]
+    assert all(value is not None and value < 64e9 for value in traffic)

@@ -206,7 +206,7 @@ def _traffic(sample: GpuSample) -> Message | None:
     into, out = sample.pcie_in_bytes_s, sample.pcie_out_bytes_s
     if into is None or out is None:
         return None
-    return message("{into} / {out} GB/s", into=f"{into / 1e9:.1f}", out=f"{out / 1e9:.1f}")
+    return message("{into} / {out}", into=f"{into / 1e9:.1f}", out=f"{out / 1e9:.1f}")
 
 
 def _memory(used: int | None, total: int | None) -> Message:

@@ -92,8 +92,8 @@ class GpuCard(Surface):
             grid.addWidget(self._quiet(title), 0, column)
             grid.addWidget(self._facts[name], 1, column)
             grid.setColumnStretch(column, 1)
-        self._traffic_title = self._quiet(N_("PCIe in / out"))
-        self._traffic = SteadyLabel("88.8 / 88.8 GB/s", self)
+        self._traffic_title = self._quiet(N_("PCIe GB/s"))
+        self._traffic = SteadyLabel("88.8 / 88.8", self)
         for row, label in enumerate((self._traffic_title, self._traffic)):
             label.hide()
             grid.addWidget(label, row, len(_FACTS) + 1)
