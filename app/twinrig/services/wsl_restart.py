@@ -42,10 +42,11 @@ class Servers(Protocol):
 @dataclass(frozen=True)
 class Impact:
     """What a restart stops. ``server`` is the profile whose server is started again, "" = none;
-    ``distros`` are those that run now and are ended with everything in them."""
+    ``distros`` are those that run now and are ended with everything in them; None: WSL hangs and
+    does not say."""
 
     server: str
-    distros: tuple[str, ...]
+    distros: tuple[str, ...] | None
 
 
 class WslRestart:
@@ -59,32 +60,43 @@ class WslRestart:
         self._one_at_a_time = asyncio.Lock()
 
     async def impact(self, *, whole: bool = True) -> Impact:
-        """What would stop now. Raises HostError when WSL does not answer."""
+        """What would stop now. A WSL that hangs is no fault here: the restart is its cure."""
         server = await self._server()
-        running = await self._distros.running()
-        if not whole:
-            own = (await self._distros.choose(self._distro)).name
-            running = frozenset(name for name in running if name.casefold() == own.casefold())
+        try:
+            running = await self._distros.running()
+            if not whole:
+                own = (await self._distros.choose(self._distro)).name.casefold()
+                running = frozenset(name for name in running if name.casefold() == own)
+        except HostError:
+            return Impact(server, None)
         return Impact(server, tuple(sorted(running)))
 
     async def run(self, *, whole: bool = True) -> str:
         """Profile of the server that was started again, "" = none ran.
 
         The server is stopped as by the user, so that nothing of it is lost; when it does not
-        stop, WSL is left alone. When WSL does not stop, the server is started again all the
-        same. Raises HostError.
+        stop, WSL is left alone, unless WSL hangs: then nothing but the restart helps. When WSL
+        does not stop, the server is started again all the same. Raises HostError.
         """
         async with self._one_at_a_time:
-            server = await self._server()
+            impact = await self.impact(whole=whole)
+            server = impact.server
             if server:
                 await self._servers.stop(server, REQUESTED_BY)
-                await self._servers.wait_for(server, _AT_REST, STOP_TIMEOUT_S)
+                await self._until_at_rest(server, hangs=impact.distros is None)
             try:
                 await self._stop(whole)
             finally:
                 if server:
                     await asyncio.shield(self._servers.start(server, REQUESTED_BY))
         return server
+
+    async def _until_at_rest(self, server: str, *, hangs: bool) -> None:
+        try:
+            await self._servers.wait_for(server, _AT_REST, STOP_TIMEOUT_S)
+        except HostError:
+            if not hangs:
+                raise
 
     async def _server(self) -> str:
         record = await self._servers.active_record()
@@ -151,9 +163,9 @@ class RestartSteps:
 
 def _text(step: RestartWslStep, impact: Impact) -> str:
     """In words of the command line; a list of names needs no translation."""
-    names = ", ".join(impact.distros) or "-"
+    names = "?" if impact.distros is None else ", ".join(impact.distros) or "-"
     if not step.whole:
-        lines = [f"wsl --terminate {names}" if impact.distros else "# wsl --terminate: -"]
+        lines = [f"wsl --terminate {names}" if impact.distros else f"# wsl --terminate: {names}"]
     else:
         lines = ["wsl --shutdown", f"# stops: {names}"]
     if impact.server:

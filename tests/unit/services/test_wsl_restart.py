@@ -116,6 +116,27 @@ async def test_a_wsl_that_refuses_gets_its_server_back() -> None:
     assert wsl.calls[-1] == "start big"
 
 
+class HungWsl(MemoryWsl):
+    """Lists hang until a shutdown has cured them."""
+
+    async def running(self) -> frozenset[str]:
+        if "shutdown" not in self.calls:
+            raise host_error("WSL hangs")
+        return await super().running()
+
+
+async def test_a_wsl_that_hangs_is_cured_even_if_its_server_does_not_stop() -> None:
+    wsl = HungWsl("Ubuntu-24.04")
+    servers = Servers(wsl)
+    servers.stuck = True
+    restart = WslRestart(wsl, servers, FakeClock(), "")  # type: ignore[arg-type]
+
+    assert await restart.impact() == Impact("big", None)
+    assert "# stops: ?" in (await RestartSteps(restart).preview(RestartWslStep())).text
+    assert await restart.run() == "big"
+    assert wsl.calls == ["stop big for wsl-restart", "shutdown", "start big"]
+
+
 async def test_as_a_step_it_shows_everything_that_stops() -> None:
     restart, _, _, _ = made()
     steps = RestartSteps(restart)
