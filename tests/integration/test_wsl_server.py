@@ -16,10 +16,8 @@ import pytest_asyncio
 from fixtures.supervision import own_log
 from fixtures.wsl_server_rig import WslRig, alive
 from twinrig.domain.launch import FileSpec
-from twinrig.domain.ports import ExitStatus
 from twinrig.domain.server import ServerState
 from twinrig.hosts.http import HttpxClient
-from twinrig.hosts.wsl.server import exit_status
 
 S = ServerState
 
@@ -336,14 +334,3 @@ async def test_the_distribution_is_kept_up_by_the_server_alone(tmp_path):
     finally:
         await rig.close()
         await http.close()
-
-
-def test_how_the_shell_tells_an_end():
-    assert exit_status(0) == ExitStatus(0)
-    assert exit_status(1) == ExitStatus(1)
-    assert exit_status(127) == ExitStatus(127)
-    assert exit_status(137) == ExitStatus(None, 9)
-    assert exit_status(143) == ExitStatus(None, 15)
-    assert exit_status(247) == ExitStatus(247), "no signal has this number"
-    assert exit_status(None) == ExitStatus(None, machine_gone=True)
-    assert exit_status(None, cut=True) == ExitStatus(None, 9)

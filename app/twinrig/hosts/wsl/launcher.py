@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
-from twinrig.domain.errors import HostError
+from twinrig.domain.errors import HostAwayError, HostError
 from twinrig.domain.launch import LaunchSpec, StopSignal
 from twinrig.domain.ports import Host, ProcessInfo, Script, WslDistros
 from twinrig.hosts.wsl import client, server_scripts
@@ -47,6 +47,7 @@ class WslServerLauncher:
         self._wanted = wanted
         self._times = times or WslTimes()
         self._oem = oem
+        self._name = ""
         self._seen: dict[int, int] = {}
         self._running: set[str] = set()
 
@@ -54,7 +55,7 @@ class WslServerLauncher:
         self, spec: LaunchSpec, run_id: str, on_output: Callable[[bytes], None]
     ) -> WslServer:
         """Files and process by one call, on the Linux side. Raises HostError."""
-        distro = (await self._distros.choose(self._wanted)).name
+        self._name = distro = (await self._distros.choose(self._wanted)).name
         script = Script("launch", server_scripts.LAUNCH)
         frame = Frame(secrets.token_hex(16), script, _launch_input(spec, run_id), merged=True)
         call = WslCall(self._executable(), distro)
@@ -124,13 +125,15 @@ class WslServerLauncher:
         """A question must not start a distribution: with it, everything in it has ended."""
         if self._running:
             return True
-        name = (await self._distros.choose(self._wanted)).name.casefold()
-        return name in {one.casefold() for one in await self._distros.running()}
+        if not self._name:
+            self._name = (await self._distros.choose(self._wanted)).name
+        running = {one.casefold() for one in await self._distros.running()}
+        return self._name.casefold() in running
 
     async def _ask(self, name: str, text: str, *args: str) -> str:
         result = await self._host.run(Script(name, text, args), timeout_s=_ASK_S)
         if result.returncode != 0:
-            raise HostError(
+            raise HostAwayError(
                 message("Linux does not tell what is left of the server."),
                 message('Restart WSL with "wsl --shutdown" in a terminal, then try again.'),
             )
