@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from twinrig.domain.server import ServerState
 from twinrig.hosts.http import HttpxClient
 
 S = ServerState
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the double stands for Windows"),
+    pytest.mark.timeout(300),
+]
 
 
 @pytest_asyncio.fixture
@@ -80,6 +85,7 @@ async def test_a_stop_takes_all_descendants(rig):
     assert rig.record.state is S.STOPPED
 
 
+@pytest.mark.slow
 async def test_a_server_that_ignores_the_signal(rig):
     rig.config(ignore_term=True)
     rig.start()
@@ -194,6 +200,7 @@ async def test_sleep_that_harms_nothing(rig):
     assert "woke from sleep" in own_log(rig.layout)
 
 
+@pytest.mark.slow
 async def test_a_wsl_that_hangs_after_sleep_is_told_and_not_tried_for_ever(rig):
     rig.machine = nap = Nap(rig)
     rig.start()
@@ -215,6 +222,7 @@ async def test_a_wsl_that_hangs_after_sleep_is_told_and_not_tried_for_ever(rig):
     assert again.server_pid != record.server_pid
 
 
+@pytest.mark.slow
 async def test_a_stop_while_wsl_hangs_says_that_nobody_can_tell(rig):
     rig.start()
     record = await rig.ready()
@@ -317,6 +325,7 @@ async def test_noise_around_the_server_stays_out_of_its_log(rig):
     assert rig.layout.log("main").read_text() == "loading weights\nlistening\n"
 
 
+@pytest.mark.slow
 async def test_the_distribution_is_kept_up_by_the_server_alone(tmp_path):
     http = HttpxClient()
     rig = WslRig(tmp_path, http, idle_s=15.0, clock=30.0)  # idle for half a second

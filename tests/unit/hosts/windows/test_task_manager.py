@@ -22,6 +22,11 @@ from twinrig.hosts.windows.task_names import TaskNames
 from twinrig.hosts.windows.task_xml import TaskSpec, read_all, read_definition, task_xml
 from twinrig.hosts.windows.user_sid import user_sid
 
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the double stands for Windows"),
+    pytest.mark.timeout(300),
+]
+
 SPEC = TaskSpec(
     "\\Twinrig\\server-main-1001",
     SID,
