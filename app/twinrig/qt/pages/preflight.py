@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QComboBox,
+    QHBoxLayout,
     QHeaderView,
     QSplitter,
     QTreeView,
@@ -76,25 +77,7 @@ class PreflightPage(Page):
             icon="copy",
             tip=N_("Copy all results as text; user names in paths are left out"),
         )
-        self._thorough = Button(
-            context,
-            N_("Check thoroughly"),
-            self.check_thoroughly,
-            icon="search",
-            tip=N_("Also load the engine and let the cards exchange data; takes minutes"),
-        )
-        self._safe = Button(
-            context,
-            N_("Fix all that is safe…"),
-            self.fix_safe,
-            icon="fix",
-            tip=N_("Only changes of the profile that Undo can take back; each is proven"),
-        )
-        self._show = QComboBox()
-        for _ in SHOW_WORDS:
-            self._show.addItem("")
-        context.texts.bind(self._show, QWidget.setAccessibleName, N_("Which checks are shown"))
-        self._show.currentIndexChanged.connect(self._filter)
+        tools = self._make_tools()
         self._interrupted = InterruptedBar(context)
         self._interrupted.changed.connect(self.refresh)
         self._notice = Notice(context)
@@ -116,12 +99,36 @@ class PreflightPage(Page):
         layout.addWidget(self._interrupted)
         layout.addWidget(self._counts)
         layout.addWidget(self._subject)
-        layout.addLayout(row(self._thorough, self._safe, None, self._show))
+        layout.addLayout(tools)
         layout.addWidget(self._notice)
         layout.addWidget(splitter, 1)
         escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
         escape.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         escape.activated.connect(self.cancel)
+
+    def _make_tools(self) -> QHBoxLayout:
+        """Under the headline: what is done to many checks at once, and which are shown."""
+        context = self.context
+        self._thorough = Button(
+            context,
+            N_("Check thoroughly"),
+            self.check_thoroughly,
+            icon="search",
+            tip=N_("Also load the engine and let the cards exchange data; takes minutes"),
+        )
+        self._safe = Button(
+            context,
+            N_("Fix all that is safe…"),
+            self.fix_safe,
+            icon="fix",
+            tip=N_("Only changes of the profile that Undo can take back; each is proven"),
+        )
+        self._show = QComboBox()
+        for _ in SHOW_WORDS:
+            self._show.addItem("")
+        context.texts.bind(self._show, QWidget.setAccessibleName, N_("Which checks are shown"))
+        self._show.currentIndexChanged.connect(self._filter)
+        return row(self._thorough, self._safe, None, self._show)
 
     def _make_view(self) -> QTreeView:
         view = QTreeView()
