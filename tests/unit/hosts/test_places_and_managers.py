@@ -320,3 +320,30 @@ async def test_a_detached_supervisor_that_gave_its_lock_back_is_not_on_its_way(t
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_detached_supervisor_at_its_end_is_waited_for_before_the_next_is_started(tmp_path):
+    """Nobody saw it hold the lock: it took longer to get there than a start waits."""
+    script = (
+        "import sys, time; from pathlib import Path; from twinrig.hosts.locks import FileLock;"
+        "name = sys.argv[2]; time.sleep(0.5 if name == 'one' else 60)\n"
+        "lock = FileLock(Path(sys.argv[1]), name); lock.acquire('supervisor')"
+    )
+    manager = DetachedManager(
+        lambda profile: [sys.executable, "-c", script, str(tmp_path), profile],
+        FileLock(tmp_path),
+        dict(os.environ),
+        tmp_path / "out.txt",
+        SystemClock(),
+    )
+    manager._until = lambda _condition, _limit_s: asyncio.sleep(0)
+    await manager.start("one")
+    del manager._until
+    assert await manager.is_running("one") is True
+    await asyncio.wait_for(manager.start("two"), 30)
+    assert manager._launched is not None
+    try:
+        assert "two" in Path(f"/proc/{manager._launched.pid}/cmdline").read_text()
+    finally:
+        os.kill(manager._launched.pid, signal.SIGKILL)

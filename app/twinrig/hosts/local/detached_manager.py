@@ -54,6 +54,7 @@ class DetachedManager:
 
         One that is quickly done (a stop that only sweeps) may never be seen; that is no error.
         """
+        await self._until(lambda: not self._undecided(), _GRACE_S)
         if await self.is_running(profile_id):
             return
         try:
@@ -106,6 +107,10 @@ class DetachedManager:
         """One that has held the lock is on no way to it any more: it lives on while it ends."""
         if self._launched is not None and holder == self._launched.pid:
             self._launched = None
+
+    def _undecided(self) -> bool:
+        """Whether the one launched last may be on its way to the lock, or at its end after it."""
+        return self._lock.holder(SUPERVISOR_LOCK) is None and self._launched_lives()
 
     def _launched_lives(self) -> bool:
         known = self._launched
