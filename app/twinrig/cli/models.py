@@ -51,6 +51,9 @@ async def _list(session: Session, bench: Workbench) -> int:
             terminal.say(
                 message("{name}: {problem}", name=model.name, problem=model.problem), "warn"
             )
+        if model.on_windows:
+            text = message("It lies on a Windows drive, from which it loads many times slower.")
+            terminal.say(message("{name}: {problem}", name=model.name, problem=text), "warn")
     if not models:
         terminal.say(message("No model was found."))
         terminal.next_step(

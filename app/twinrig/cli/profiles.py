@@ -1,4 +1,4 @@
-"""``twinrig profiles``: list, show, new, edit, adopt, import, export, delete,
+"""``twinrig profiles``: list, show, new, copy, edit, adopt, import, export, delete,
 restore, key."""
 
 from __future__ import annotations
@@ -116,6 +116,18 @@ async def _edit(session: Session, bench: Workbench) -> int:
     return FINE
 
 
+async def _copy(session: Session, bench: Workbench) -> int:
+    """Under a name of its own, for this target; the original stays as it is."""
+    args, terminal = session.args, session.terminal
+    source = bench.profiles.load(args.profile)
+    new_id = bench.profiles.free_id(args.name)
+    copied = replace(source, id=new_id, name=args.name, target=bench.target)
+    bench.profiles.save(copied)
+    terminal.data(copied)
+    terminal.say(message("Saved the profile {id}.", id=new_id), "good")
+    return FINE
+
+
 async def _import(session: Session, bench: Workbench) -> int:
     profile = bench.profiles.import_file(Path(session.args.file), session.args.new_id)
     session.terminal.data(profile)
@@ -225,6 +237,7 @@ ACTIONS: Mapping[str, Action] = {
     "new": _new,
     "adopt": adopt,
     "edit": _edit,
+    "copy": _copy,
     "import": _import,
     "export": _export,
     "delete": _delete,

@@ -160,3 +160,13 @@ def test_a_recipe_travels(run: Run, tmp_path: Path) -> None:
     code, _text = run("profiles", "new", "Again", "--recipe", str(path), target="demo")
     assert code == 0
     assert run("profiles", "new", "No", "--recipe", "nowhere.yaml", target="demo")[0] == 2
+
+
+def test_a_profile_is_copied_under_another_name(run: Run) -> None:
+    run("profiles", "new", "Demo", target="demo")
+    code, text = run("profiles", "copy", "demo", "Second try", "--json", target="demo")
+    assert (code, json.loads(text)["id"]) == (0, "second-try")
+    first = json.loads(run("profiles", "show", "demo", "--json", target="demo")[1])
+    second = json.loads(run("profiles", "show", "second-try", "--json", target="demo")[1])
+    assert {k for k in first if first[k] != second[k]} == {"id", "name"}
+    assert run("profiles", "copy", "nobody", "x", target="demo")[0] == 2

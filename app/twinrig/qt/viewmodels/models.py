@@ -41,6 +41,12 @@ def model_details(model: ModelFolder, translator: Translator) -> str:
         lines.append(
             translator.text(N_("Longest context of the model: {count} tokens"), count=limit)
         )
+    if model.on_windows:
+        lines.append(
+            translator.text(
+                N_("It lies on a Windows drive, from which it loads many times slower.")
+            )
+        )
     if model.problem is not None:
         lines.append(translator.text(model.problem))
     return "\n".join(lines)
