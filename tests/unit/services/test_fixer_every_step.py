@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from fixtures.fixer_rig import FIXES, Rig
-from fixtures.standard_machine import HOSTS, INSTALL, SHM, answer, facts, profile_with, tabby
+from fixtures.standard_machine import (
+    HOSTS,
+    INSTALL,
+    SHM,
+    TABBY_PROFILE,
+    answer,
+    facts,
+    profile_with,
+    tabby,
+)
 from fixtures.standard_windows import CONFIG_PATH, config_answer
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.errors import ConflictError, UsageError
@@ -64,6 +73,8 @@ def plans() -> list[tuple[str, FixPlan, Profile]]:
     """Each fix with the first situation in which it has a plan."""
     vllm = replace(profile_with(env=ENV, **SETTINGS), extra={"made-up": "1"})
     newer = replace(INSTALL, version="0.29.0")
+    joined = {**TABBY_PROFILE.settings, "tensor_parallel_backend": "nccl"}
+    over_nccl = replace(TABBY_PROFILE, settings=joined)
     guarded = profile_with()
     guarded = replace(guarded, network=replace(guarded.network, key_name="mine"))
     single = profile_with(tensor_parallel_size=1)
@@ -73,6 +84,7 @@ def plans() -> list[tuple[str, FixPlan, Profile]]:
         facts(*MACHINE, profile=profile_with(), install=newer),
         facts(*MACHINE, profile=single, install=newer),
         tabby(*MACHINE),
+        tabby(profile=over_nccl),
         facts(left),
         facts(answer("windows_wslconfig", config_answer(BROKEN_CONFIG))),
         facts(profile=replace(guarded, network=replace(guarded.network, host="0.0.0.0"))),
