@@ -20,6 +20,7 @@ REGISTRY = r"""REGEDIT4
 
 [HKEY_CURRENT_USER\Software\Wine\Fonts\Replacements]
 "Segoe UI"="DejaVu Sans"
+"Tahoma"="DejaVu Sans"
 "MS Shell Dlg"="DejaVu Sans"
 "MS Shell Dlg 2"="DejaVu Sans"
 "MS UI Gothic"="Noto Sans CJK JP"
