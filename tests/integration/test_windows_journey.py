@@ -144,7 +144,7 @@ def test_start_close_everything_and_stop(computer: Computer) -> None:
     assert computer.run("stop").splitlines()[-1] == "Stopped"
     assert not computer.answers()
     assert not Path(f"/proc/{first}").exists()
-    assert not tasks_of(computer.store).instances(computer.task_name())
+    computer.until(lambda: not tasks_of(computer.store).instances(computer.task_name()))
     assert (computer.home / "state" / "wsl" / "supervisor-output.log").exists()
 
 
