@@ -18,6 +18,10 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from patient import be_patient
+
 import twinrig.qt.application as application
 from twinrig.__main__ import main
 from twinrig.domain.server import ServerState
@@ -169,6 +173,7 @@ def drive(journey: Journey, folder: Path, words: list[str]) -> int:
         begin(starter, hidden=hidden)
         starter.driver = Driver(starter, journey, folder)
 
+    be_patient()
     application.Starter.begin = begin_and_drive
     return main(words)
 

@@ -80,6 +80,11 @@ class Smoke:
         """Run the installed command."""
         return self.python("-m", "twinrig", *words, fine=fine)
 
+    def patiently(self, *words: str) -> str:
+        """Run a command on the demo rig that waits for another process."""
+        script = self.wine.windows_path(HERE / "patient.py")
+        return self.python(script, "--target", "demo", *words)
+
     # -- steps ---------------------------------------------------------------------------------
 
     def build(self) -> str:
@@ -192,13 +197,13 @@ class Smoke:
         require(bool(self.tasks()), "no task was registered")
         status = json.loads(self.twinrig("--target", "demo", "--json", "status"))
         require(status["status"]["supervisor_alive"], str(status))
-        self.twinrig("--target", "demo", "stop")
+        self.patiently("stop")
         until(lambda: not answers(self.url), 30, "the server stops answering")
         return "started, left alone, found again, stopped"
 
     def uninstall(self) -> str:
         """With a server and a panel at work: nothing stays but what belongs to the user."""
-        self.twinrig("--target", "demo", "start")
+        self.patiently("start")
         require(answers(self.url), "the server does not answer")
         pythonw = self.wine.windows_path(self.installed / "python" / "pythonw.exe")
         panel = self.wine.start(pythonw, "-m", "twinrig", "--target", "demo", "--hidden")
