@@ -1,6 +1,6 @@
 """Runs the installed ``twinrig`` with longer limits for what another process has to do first.
 
-A user's computer starts a supervisor in two seconds; one that does ten things at once needs minutes.
+A user's computer starts a supervisor in seconds; one that does ten things at once needs minutes.
 """
 
 from __future__ import annotations
