@@ -159,6 +159,11 @@ def starts_record(line: str) -> bool:
     return _RECORD.match(line) is not None
 
 
+def by_engine(line: str) -> bool:
+    """Whether an engine's own logger wrote the line: no word of Windows or of its tasks."""
+    return any(pattern.match(line) for pattern in (_ROLE, _LOGGER, _TABBY))
+
+
 def is_info(line: str) -> bool:
     """Whether the engine's logger, NCCL or uvicorn wrote the line at level INFO.
 

@@ -16,7 +16,7 @@ from twinrig.diagnosis import watches as w
 from twinrig.diagnosis.crashes import crash_place, is_asynchronous
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FactBook
 from twinrig.diagnosis.index import index_of
-from twinrig.diagnosis.normalise import is_info, is_warning, role
+from twinrig.diagnosis.normalise import by_engine, is_info, is_warning, role
 from twinrig.diagnosis.root_cause import DEAD_WORKER, HINTS, RootCause, is_root
 from twinrig.diagnosis.rules import READY, STARTED, STOPPED, Kind, Rules, Signature
 from twinrig.diagnosis.unfold import Unfolded, logical_lines
@@ -339,7 +339,7 @@ class _Line:
 
 def _level_fits(signature: Signature, text: str) -> bool:
     if is_info(text):
-        return signature.info
+        return signature.info and not (signature.tier == "windows" and by_engine(text))
     return signature.warning or not is_warning(text)
 
 
