@@ -208,7 +208,10 @@ def test_cancelling_keeps_nothing(rig: Rig, fake, monkeypatch: pytest.MonkeyPatc
         import asyncio
 
         on_progress(Progress(message("Working"), 0.5))
-        await asyncio.sleep(600)
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.shield(asyncio.sleep(0.4))  # the server is put back
         return ()
 
     monkeypatch.setattr(fake, "run", endless)
@@ -216,7 +219,9 @@ def test_cancelling_keeps_nothing(rig: Rig, fake, monkeypatch: pytest.MonkeyPatc
     rig.until(lambda: "Working" in visible_texts(rig.pane))
     assert not rig.pane._first.isEnabled()
     named(rig.pane, QAbstractButton, "Cancel the measurement").click()
-    rig.settled()
+    assert rig.pane.running and "Putting back" in visible_texts(rig.pane)
+    rig.pane.measure()
+    rig.until(lambda: rig.pane._task is None)
     assert "Nothing was kept" in visible_texts(rig.pane)
     assert rig.workbench.benchmark_store().all() == ()
 

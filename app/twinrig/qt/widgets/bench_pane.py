@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 PROGRESS_STEPS = 1000
 DEFAULT_USERS = 8
+END_POLL_MS = 200
 
 
 class BenchPane(QWidget):
@@ -63,6 +65,9 @@ class BenchPane(QWidget):
         self._profiles: tuple[Profile, ...] = ()
         self._actions = ServerActions(context.workbench, context.bridge, self)
         self._actions.failed.connect(lambda error: self._notice.tell_error(error))
+        self._end_watch = QTimer(self)
+        self._end_watch.setInterval(END_POLL_MS)
+        self._end_watch.timeout.connect(self._watch_end)
         self._actions.profiles_changed.connect(self._fill)
         self._build()
         context.texts.changed.connect(self._render)
@@ -70,8 +75,8 @@ class BenchPane(QWidget):
 
     @property
     def running(self) -> bool:
-        """Whether something is being measured."""
-        return self._task is not None and self._task.active
+        """Whether something is being measured, or put back after that."""
+        return self._task is not None and not self._task.finished
 
     # -- layout --------------------------------------------------------------------------------
 
@@ -218,9 +223,18 @@ class BenchPane(QWidget):
         """Stop measuring; what ran before runs again."""
         if self.running and self._task is not None:
             self._task.cancel()
-            self._task = None
-            self._notice.tell(N_("Nothing was kept. The server that ran before is put back."))
-            self._render()
+            self._doing.show_text(N_("Putting back what ran before …"))
+            self._cancel.setEnabled(False)
+            self._end_watch.start()
+
+    def _watch_end(self) -> None:
+        """A cancelled task calls nobody when it has put everything back."""
+        if self.running:
+            return
+        self._end_watch.stop()
+        self._task = None
+        self._notice.tell(N_("Nothing was kept. The server that ran before is put back."))
+        self._render()
 
     def _arrived(self, item: Progress | Measured) -> None:
         if isinstance(item, Measured):
@@ -362,6 +376,7 @@ class BenchPane(QWidget):
         self._go.setVisible(not running)
         self._go.setEnabled(bool(self._profiles))
         self._cancel.setVisible(running)
+        self._cancel.setEnabled(not self._end_watch.isActive())
         if had_focus:
             (self._cancel if running else self._go).setFocus()
         self._progress.setVisible(running)
