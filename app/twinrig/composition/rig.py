@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import GpuProbe, Host, WslDistros
+from twinrig.domain.windows import WindowsSide
 from twinrig.engines.base import Engine
-from twinrig.hosts.windows.side import WindowsSide
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from twinrig.composition.supplies import engine_setup, model_hub
 from twinrig.composition.wsl_target import check_wsl
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.domain.supervision import StateLayout
+from twinrig.domain.windows import WindowsSide
 from twinrig.domain.wsl import is_wsl
 from twinrig.engines.registry import load_engines
 from twinrig.fixes.registry import load_fixes
@@ -23,7 +24,6 @@ from twinrig.hosts.http import HttpxClient
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import AppPaths
 from twinrig.hosts.secrets import KeyringSecrets
-from twinrig.hosts.windows.side import WindowsSide
 from twinrig.messages import message
 from twinrig.services import native_import
 from twinrig.services.collective import PROBE, CollectiveProbe, CollectiveProgram

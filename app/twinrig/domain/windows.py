@@ -6,11 +6,12 @@ that was asked for, a return code, "timed out". Names begin with ``windows_``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from twinrig.domain.checks import ProbeOutput
+from twinrig.domain.elevation import Elevation
 
 WINDOWS_PROBES: tuple[str, ...] = (
     "windows_system",
@@ -121,3 +122,13 @@ class FileStore(Protocol):
     async def file_mode(self, path: str) -> int | None:
         """Permissions; None where they mean nothing or cannot be read."""
         ...
+
+
+@dataclass(frozen=True)
+class WindowsSide:
+    """What a target with a Windows side has more than others. None: that it has not."""
+
+    facts: WindowsFacts
+    open_counters: Callable[[], WindowsCounters] | None = None
+    files: FileStore | None = None
+    elevation: Elevation | None = None

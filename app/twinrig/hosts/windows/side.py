@@ -7,18 +7,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from twinrig.domain.elevation import Elevation
 from twinrig.domain.errors import GpuUnavailableError
-from twinrig.domain.windows import (
-    FileStore,
-    GpuMemoryReading,
-    WindowsCounters,
-    WindowsFacts,
-)
+from twinrig.domain.windows import GpuMemoryReading, WindowsSide
 from twinrig.hosts.windows.adapters import cards_by_luid
 from twinrig.hosts.windows.counters import PdhCounters
 from twinrig.hosts.windows.elevated_helper import program_path, run_hidden
@@ -29,16 +22,6 @@ from twinrig.hosts.windows.questions import Cards, WindowsParts, questions
 
 _CONNECT_S = 2.0
 _LUIDS_S = 60.0
-
-
-@dataclass(frozen=True)
-class WindowsSide:
-    """What a target with a Windows side has more than others. None: that it has not."""
-
-    facts: WindowsFacts
-    open_counters: Callable[[], WindowsCounters] | None = None
-    files: FileStore | None = None
-    elevation: Elevation | None = None
 
 
 if sys.platform == "win32":
