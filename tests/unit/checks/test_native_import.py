@@ -21,7 +21,7 @@ TEXTS = {
     "torch-abi-mismatch": "ImportError: _C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
     "cuda-driver-missing-wsl": "ImportError: libcuda.so.1: cannot open shared object file",
     "torch-cpu-build": "RuntimeError: Torch not compiled with CUDA enabled",
-    "driver-too-old": "RuntimeError: The NVIDIA driver on your system is too old (found version 12080)",
+    "driver-too-old": "The NVIDIA driver on your system is too old (found version 12080)",
     "no-kernel-image": "RuntimeError: CUDA error: no kernel image is available for execution",
     "ptx-unsupported": "CUDA error: the provided PTX was compiled with an unsupported toolchain",
     "exl3-source-package": "ModuleNotFoundError: No module named 'exllamav3_ext'",
