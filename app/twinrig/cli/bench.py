@@ -100,14 +100,14 @@ async def _finish(
     if not stored and problem is not None:
         terminal.paragraph(problem, style="warn")
     _write_csv(args.csv, results)
-    applied = await _apply(session, bench, profiles, results, advice)
+    change = await _apply(session, bench, profiles, results, advice)
     terminal.data(
         {
             "measured": True,
             "results": [result_to_json(r) for r in results],
             "advice": [_advice_data(a) for a in advice],
             "stored": stored,
-            **applied,
+            "change": change,
         }
     )
     bad = any(f.failures or f.loops or f.fault is not None for r in results for f in r.loads)
@@ -175,10 +175,11 @@ async def _apply(
     profiles: Sequence[Profile],
     results: Sequence[BenchmarkResult],
     advice: Sequence[Recommendation],
-) -> dict[str, object]:
+) -> dict[str, object] | None:
+    """What became of ``--apply``; None without it."""
     terminal, args = session.terminal, session.args
     if not args.apply:
-        return {}
+        return None
     best = next((a.best for a in advice if a.use.value == args.apply), None)
     plan = choice_plan(profiles[0], results[0], best) if best is not None else None
     if best is None or plan is None:

@@ -159,6 +159,7 @@ def test_the_best_settings_are_applied_on_request(
     rig.bench.fixer = Recorded()
     words = ("bench", "--compare", "slow", "quick", "--users", "1", "--rounds", "1")
     data = as_json(run, *words, "--apply", "alone", "--yes")
-    assert data["applied"] and data["entry"] == "e1"
+    assert data["change"]["applied"] and data["change"]["entry"] == "e1"
+    assert [r["profile_id"] for r in data["results"]] == ["slow", "quick"]
     ((finding, step, profile_id),) = applied
     assert (finding, profile_id, step.settings) == ("benchmark-choice", "slow", {"share": 0.7})
