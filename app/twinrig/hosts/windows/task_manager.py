@@ -16,8 +16,9 @@ from twinrig.hosts.windows.task_xml import TaskDefinition, TaskSpec
 from twinrig.messages import message
 
 SUPERVISOR_LOCK = "supervisor"
-APPEAR_S = 30.0
-"""A start is only asked for; a cold disk and a virus scanner may take so long."""
+APPEAR_S = 90.0
+"""A start is only asked for; a cold disk, a virus scanner and the logon may take so long. Whoever
+waits for it has a limit of its own."""
 
 _GRACE_S = 15.0
 _POLL_S = 0.1
