@@ -62,6 +62,27 @@ def test_no_verb_opens_the_panel_where_there_is_a_display(monkeypatch: pytest.Mo
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        (["--target", "wsl", "--distro", "Debian"], "wsl:Debian"),
+        (["--distro=Debian"], "wsl:Debian"),
+        (["--target", "demo", "--distro", "Debian"], "demo"),
+        (["--target", "wsl"], "wsl"),
+    ],
+)
+def test_a_distribution_is_part_of_the_target(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], target: str
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("twinrig.composition.panel.display_present", lambda _: True)
+    monkeypatch.setattr(
+        "twinrig.composition.panel.open_panel", lambda wanted, *_, **__: opened.append(wanted) or 0
+    )
+    entry.main(words)
+    assert opened == [target]
+
+
 def test_no_verb_is_the_whole_job_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr("twinrig.composition.panel.display_present", lambda _: False)
