@@ -166,27 +166,6 @@ async def test_an_exit_soon_after_ready_is_a_quick_failure_a_late_one_forgets_th
     assert rig.record.restarts == 3
 
 
-@pytest.mark.parametrize("by_s", [-86_400.0, 86_400.0])
-async def test_a_clock_that_is_set_decides_nothing(rig, by_s):
-    rig.start()
-    await rig.until(lambda r: r.state is S.READY and r.run_id == "run1")
-    await rig.clock.sleep(100)
-    rig.clock.set_clock(by_s)
-    await rig.clock.sleep(200)
-    assert (rig.record.state, rig.record.restarts) == (S.READY, 0)
-    rig.server.end(ExitStatus(1))
-    await rig.until_state(S.BACKOFF)
-    assert rig.record.quick_failures == 0, "it served for five minutes"
-    before_s = rig.clock.monotonic()
-    await rig.until(lambda r: r.state is S.READY and r.run_id == "run2")
-    rig.clock.set_clock(-by_s)
-    await rig.clock.sleep(30)
-    rig.server.end(ExitStatus(1))
-    await rig.until_state(S.BACKOFF)
-    assert rig.record.quick_failures == 1, "it served for half a minute"
-    assert rig.clock.monotonic() - before_s < 120
-
-
 async def test_a_permanent_failure_is_not_tried_again(rig):
     def dies(server, output):
         output(b"fine so far\nfatal: unknown option\nthe end\n")
