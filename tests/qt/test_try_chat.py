@@ -225,6 +225,19 @@ def test_enter_sends_and_shift_enter_does_not(rig: Rig, server: ReplyServer) -> 
     assert server.asked[0]["messages"][-1]["content"] == "a\nb"
 
 
+def test_control_enter_sends_and_without_a_text_asks_again(rig: Rig, server: ReplyServer) -> None:
+    control = Qt.KeyboardModifier.ControlModifier
+    QTest.keyClick(rig.pane.input, Qt.Key.Key_Return, control)
+    assert rig.pane.model.exchanges == []
+    QTest.keyClicks(rig.pane.input, "a")
+    QTest.keyClick(rig.pane.input, Qt.Key.Key_Return, control)
+    rig.done()
+    QTest.keyClick(rig.pane.input, Qt.Key.Key_Return, control)
+    rig.done()
+    assert [body["messages"][-1]["content"] for body in server.asked] == ["a", "a"]
+    assert len(rig.pane.model.exchanges) == 1
+
+
 def test_the_enter_that_commits_a_conversion_never_sends(rig: Rig, server: ReplyServer) -> None:
     QApplication.sendEvent(rig.pane.input, QInputMethodEvent("かんじ", []))
     QTest.keyClick(rig.pane.input, Qt.Key.Key_Return)

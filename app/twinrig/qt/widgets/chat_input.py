@@ -13,9 +13,11 @@ AFTER_COMMIT_MS = 80
 
 
 class ChatInput(QPlainTextEdit):
-    """``send`` fires for Enter; Shift+Enter is a new line. ``pasted`` carries a large paste."""
+    """``send`` fires for Enter; Shift+Enter is a new line; ``again`` for Ctrl+Enter without a
+    text. ``pasted`` carries a large paste."""
 
     send = Signal()
+    again = Signal()
     pasted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -52,7 +54,12 @@ class ChatInput(QPlainTextEdit):
             self.insertPlainText("\n")
             return
         event.accept()
-        if not self.composing and not event.isAutoRepeat():
+        if self.composing or event.isAutoRepeat():
+            return
+        control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        if control and self.document().isEmpty():
+            self.again.emit()
+        else:
             self.send.emit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:

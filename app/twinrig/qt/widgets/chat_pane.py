@@ -100,6 +100,7 @@ class ChatPane(QWidget):
             N_("Ask something. Enter sends, Shift+Enter begins a new line."),
         )
         self.input.send.connect(self.send)
+        self.input.again.connect(self.again)
         self.input.pasted.connect(self._attach)
         self._send = Button(context, N_("Send"), self.send, icon="play", tip=N_("Enter"))
         self._stop = Button(context, N_("Stop reply"), self.stop, icon="stop", tip=N_("Escape"))
