@@ -98,7 +98,10 @@ def lived(panel: Panel, first: int, last: int) -> list[float]:
     return took
 
 
-def check(panel: Panel, seconds: int) -> None:
+def check(panel: Panel, seconds: int, *, shown: bool = True) -> None:
+    if not shown:
+        panel._window.hide()
+        panel.meter.hide()
     lived(panel, 0, SETTLED_AFTER_S)
     before = private_mib()
     took = lived(panel, SETTLED_AFTER_S, seconds)
@@ -123,6 +126,7 @@ def test_minutes_leave_nothing_behind(panel: Panel, rig: RigWorkbench) -> None:
 @pytest.mark.slow
 @pytest.mark.bench
 @pytest.mark.timeout(3600)
-def test_a_day_leaves_nothing_behind(panel: Panel, rig: RigWorkbench) -> None:
-    check(panel, 24 * HOUR_S)
+@pytest.mark.parametrize("shown", [False, True], ids=["in the tray", "shown"])
+def test_a_day_leaves_nothing_behind(panel: Panel, rig: RigWorkbench, shown: bool) -> None:
+    check(panel, 24 * HOUR_S, shown=shown)
     assert len(rig.store.minutes(0)) == pytest.approx(24 * 60, abs=2)
