@@ -23,5 +23,5 @@ def build_and_listen(pane: Any, *given: Any, **named: Any) -> None:
     pane.painted.connect(tell)
 
 
-welcome.WelcomePane.__init__ = build_and_listen  # type: ignore[method-assign]
+welcome.WelcomePane.__init__ = build_and_listen
 sys.exit(main(sys.argv[1:]))

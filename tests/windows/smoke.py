@@ -212,7 +212,7 @@ class Smoke:
         self.wine.run(self.wine.windows_path(self.installed / "Uninstall.exe"), "/S")
         # The uninstaller copies itself away and returns before it is done.
         until(lambda: not (self.installed / "Uninstall.exe").exists(), 120, "uninstalled")
-        panel.communicate(timeout=60)
+        panel.end(60 * slack())
         (self.installed / "python/Lib/site-packages/sitecustomize.py").unlink(missing_ok=True)
         left = [str(p.relative_to(self.installed)) for p in self.installed.rglob("*")]
         ours = {"python", "python/Lib", "python/Lib/site-packages"}
@@ -231,7 +231,8 @@ class Smoke:
         folder = self.wine.windows_path(self.folder)
         script = self.wine.windows_path(HERE / "drive.py")
         python = self.wine.windows_path(self.installed / "python" / "python.exe")
-        process = self.wine.start(python, script, journey, folder, *words)
+        program = self.wine.start(python, script, journey, folder, *words)
+        process = program.process
         deadline_s = time.monotonic() + 300 * slack()
         while process.poll() is None and time.monotonic() < deadline_s:
             for wish in self.folder.glob("*.want"):
@@ -240,9 +241,7 @@ class Smoke:
                 subprocess.run(["import", "-window", "root", str(picture)], check=True)
                 wish.unlink()
             time.sleep(0.1)
-        if process.poll() is None:
-            process.kill()
-        output = process.communicate()[0]
+        output = program.end(1.0)
         result = self.folder / f"{journey}.json"
         require(result.exists(), f"{journey} told nothing:\n{output}{self.log()}")
         seen: dict[str, Any] = json.loads(result.read_text("utf-8"))

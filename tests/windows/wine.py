@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,6 +35,35 @@ ACTIVATION = r"""[HKEY_LOCAL_MACHINE\Software\Microsoft\WindowsRuntime\Activatab
 
 class WineError(Exception):
     """Wine, or a Windows program under it, did not do what it should."""
+
+
+class Program:
+    """A Windows program that was started, and what it printed so far.
+
+    Services that Wine starts beside the first program inherit its output and keep it open as long
+    as anything runs: the end of the program counts, not that of its output.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def end(self, limit_s: float) -> str:
+        """Wait for it, kill it when it is late; what it printed. Raises WineError when late."""
+        try:
+            self.process.wait(limit_s)
+        except subprocess.TimeoutExpired as error:
+            self.process.kill()
+            raise WineError(f"{self.process.args!r} did not end within {limit_s:.0f} s") from error
+        self._reader.join(1.0)
+        return "".join(self._lines)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.append(line)
 
 
 class Wine:
@@ -85,26 +115,24 @@ class Wine:
 
     def run(self, *words: str, timeout_s: float = 120, fine: tuple[int, ...] = (0,)) -> str:
         """Output of a Windows program, its errors too. Raises WineError with them."""
-        process = self.start(*words)
-        try:
-            output, _ = process.communicate(timeout=timeout_s * slack())
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            raise WineError(f"{words} did not end within {timeout_s} s") from error
-        if process.returncode not in fine:
-            raise WineError(f"{words} gave {process.returncode}:\n{output}")
+        program = self.start(*words)
+        output = program.end(timeout_s * slack())
+        if program.process.returncode not in fine:
+            raise WineError(f"{words} gave {program.process.returncode}:\n{output}")
         return output
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Program:
         """Start a Windows program. Its output is a pipe: Python refuses a file under Wine."""
-        return subprocess.Popen(
-            ["wine", *words],
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
+        return Program(
+            subprocess.Popen(
+                ["wine", *words],
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+            )
         )
 
     def windows_path(self, path: Path) -> str:
