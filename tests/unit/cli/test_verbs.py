@@ -283,7 +283,7 @@ def test_key_needs_a_place_that_lasts(
 def test_wsl_says_what_to_use_instead(run: Run) -> None:
     code, text = run("doctor", target="wsl")
     assert code == 3
-    assert "Windows release" in text
+    assert "The target wsl needs Windows." in text
     assert "--target local" in text
 
 
