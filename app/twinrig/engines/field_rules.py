@@ -87,15 +87,13 @@ def _setting(
         return None, words.unknown(name)
     if not known_to(option, version):
         return None, words.other_version(option, version)
-    span = late_choice(option, value, version)
-    if span is not None:
-        fault = message(
+    if (span := late_choice(option, value, version)) is not None:
+        return None, message(
             "{value} needs version {versions}; installed is {version}",
             value=str(value),
             versions=span,
             version=version,
         )
-        return None, fault
     converted, fault = option.check(value)
     if fault is None and converted is not None:
         fault = words.content_fault(option, converted)
