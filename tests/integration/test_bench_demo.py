@@ -40,8 +40,7 @@ def test_layers_and_tensor_parallel_in_turns(rig: Rig) -> None:
     assert "Tensor parallel makes" in data["advice"][0]["text"]
     one, other = data["results"]
     speeds = [r["loads"][0]["figures"]["generation_tps"]["median"] for r in (one, other)]
-    # by the rig's physics 43.4 ms a token against 24.4 ms
-    assert 1.5 < speeds[1] / speeds[0] < 2.1
+    assert speeds[1] > 1.2 * speeds[0]  # 1.8 by the rig's physics, on a machine with nothing else
     assert all(entry["disturbed"] == 0 for r in (one, other) for entry in r["loads"])
     assert any(card["load"] for card in other["loads"][-1]["cards"])
     status = rig.json("status", "layers")["status"]
