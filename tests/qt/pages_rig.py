@@ -33,7 +33,6 @@ from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.gpu import DriverInfo, GpuInfo
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.ports import HttpResponse, WslDistros
-from twinrig.domain.ports import HttpResponse
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord, StateLayout
 from twinrig.engines.registry import load_engines

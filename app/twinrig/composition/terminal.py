@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from twinrig.composition.language import choose_language
 from twinrig.domain.supervision import ServerRecord
 from twinrig.files import write_atomic
 from twinrig.hosts.paths import find_paths
+from twinrig.messages import Message, message
 from twinrig.services.workbench import Workbench
 
 FAULT_FILE = "last-fault.txt"
@@ -24,12 +26,12 @@ def run_terminal(argv: Sequence[str]) -> int:
         from twinrig.hosts.windows.elevated_helper import run_helper
 
         return run_helper(argv[1:], os.environ)
-    paths = find_paths(os.environ)
-
     if "supervise" in argv:
         from twinrig.composition.keeping import use_home
 
         use_home(tuple(argv))
+    paths = find_paths(os.environ)
+
     def opened(target: str) -> Workbench:
         from twinrig.composition.targets import open_workbench
 
