@@ -53,10 +53,9 @@ def main(
     if args.verb is None:  # only options such as --json: the whole main job
         args = build_parser(translator).parse_args([*argv, *_main_job(args)])
     terminal = Terminal(translator, environ, json_mode=args.json)
-    if args.distro:
-        if args.target not in ("auto", TARGET):
-            return _told(terminal, _no_distro_here())
-        args.target = target_with(args.distro)
+    if args.distro and args.target not in ("auto", TARGET):
+        return _told(terminal, _no_distro_here())
+    args.target = target_with(args.distro) if args.distro else args.target
     if args.verb == "demo-server" and demo_server is not None:
         return demo_server(args.config)
     session = Session(terminal, args, args.target, open_workbench, end_other_processes)
@@ -71,14 +70,14 @@ def main(
     except Exception as error:  # a sentence for people; the rest goes into a file
         if keep_fault is None:
             raise
-        path = keep_fault(error)
-        return _told(
-            terminal,
-            HostError(
-                message("Twinrig itself failed: {reason}.", reason=repr(error)),
-                message("Please report it with the file {path}.", path=path),
-            ),
-        )
+        return _told(terminal, _own_fault(error, keep_fault(error)))
+
+
+def _own_fault(error: Exception, path: str) -> HostError:
+    return HostError(
+        message("Twinrig itself failed: {reason}.", reason=repr(error)),
+        message("Please report it with the file {path}.", path=path),
+    )
 
 
 def _main_job(args: argparse.Namespace) -> list[str]:
