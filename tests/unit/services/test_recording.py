@@ -24,7 +24,6 @@ from twinrig.services.recording import (
 )
 from twinrig.services.verdict import verdict
 
-
 HARDWARE = Path(__file__).parents[2] / "fixtures" / "hardware"
 
 
