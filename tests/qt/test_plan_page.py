@@ -157,6 +157,44 @@ def test_simple_hides_expert_options_and_expert_shows_all(qtbot, page, workbench
     assert not page.env.isVisibleTo(page)
 
 
+def shown_ids(page) -> set[str]:
+    return {name for name, field in page.form.fields.items() if field.isVisibleTo(page)}
+
+
+def test_settings_are_found_by_words_of_label_help_or_the_engines_key(qtbot, page, workbench):
+    opened(qtbot, page, make_profile(workbench, "P", MODEL))
+    assert not page.form.filter.isVisibleTo(page)
+    named(page, QRadioButton, "Expert").click()
+    all_of_them = shown_ids(page)
+    option = field(page, "context_length").option
+    words = named(page, QLineEdit, "Search the settings")
+    for typed in (option.engine_key.upper(), option.label.lower(), "context_length"):
+        words.setText(typed)
+        assert "context_length" in shown_ids(page) < all_of_them, typed
+        assert page.form.fields["context_length"].label.isVisibleTo(page)
+    words.setText("no such words")
+    assert shown_ids(page) == set()
+    assert "No setting has these words." in visible_texts(page)
+    words.clear()
+    assert shown_ids(page) == all_of_them
+
+
+def test_only_what_the_profile_sets_and_what_is_wrong(qtbot, page, workbench):
+    opened(qtbot, page, make_profile(workbench, "P", MODEL))
+    named(page, QRadioButton, "Expert").click()
+    page.form.filter.set_only.setChecked(True)
+    set_here = {name for name in page.form.fields if page.model.setting(name)}
+    assert shown_ids(page) == set_here and set_here
+    field(page, "context_length").editor.setText("12x")
+    page.form.filter.words.setText("no such words")
+    assert "context_length" in shown_ids(page), "a fault is never hidden"
+    hidden = next(name for name in page.form.fields if name not in shown_ids(page))
+    page.reveal(hidden)
+    assert hidden in shown_ids(page), "a link clears the search"
+    named(page, QRadioButton, "Simple").click()
+    assert shown_ids(page) == set(page.form.fields)
+
+
 def test_each_field_shows_the_engines_own_key_below_its_label(qtbot, page, workbench):
     opened(qtbot, page, make_profile(workbench, "P", MODEL))
     for option_id, shown in page.form.fields.items():

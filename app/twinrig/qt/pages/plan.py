@@ -181,6 +181,7 @@ class PlanPage(Page):
             self._expert.setChecked(True)  # it fills the form anew, with all settings
         field = self.form.fields.get(name)
         if field is not None:
+            self.form.filter.clear()
             field.highlight()
             field.editor.setFocus(Qt.FocusReason.OtherFocusReason)
             # Sizes are right only after the form was laid out.
@@ -249,7 +250,8 @@ class PlanPage(Page):
         used = self.model.profile.settings
         groups = group_options(self.model.options.values(), expert=expert, used=used)
         shown = [o.id for options in groups.values() for o in options]
-        self.form.build(groups, {name: self.model.setting(name) for name in shown})
+        texts = {name: self.model.setting(name) for name in shown}
+        self.form.build(groups, texts, searchable=expert)
         self.env.fill([(r.name, r.value, r.reason) for r in self.model.env_rows])
         self.extra.fill([(r.key, r.text) for r in self.model.extra_rows])
         self._render()
