@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QCheckBox
 
-from twinrig.qt.theme import DARK, LIGHT, Theme, palette
+from twinrig.qt.theme import DARK, LIGHT, Theme, marks_palette, palette
 
 
 def luminance(colour: QColor) -> float:
@@ -73,3 +73,31 @@ def test_unknown_mode_and_status_have_a_meaning(qapp: QApplication) -> None:
     assert theme.mode == "system"
     assert theme.tokens.status("no such") == theme.tokens.muted
     assert theme.tokens.status("fail") == theme.tokens.fail
+
+
+def test_an_empty_check_box_is_seen_on_dark_grounds() -> None:
+    box = marks_palette(True).color(QPalette.ColorRole.Base)
+    for ground in (DARK.card, palette(True).color(QPalette.ColorRole.Window)):
+        assert contrast(box, ground) >= 3.0
+    mark = marks_palette(True).color(QPalette.ColorRole.Text)
+    assert contrast(mark, box) >= 3.0
+
+
+def test_dark_lines_and_edges_are_no_brighter_than_text_that_fades() -> None:
+    colours = palette(True)
+    for role in (QPalette.ColorRole.Light, QPalette.ColorRole.Midlight):
+        assert luminance(colours.color(role)) < luminance(DARK.muted), role
+
+
+def test_the_application_gives_check_boxes_their_own_ground(qtbot, qapp: QApplication) -> None:
+    theme = Theme(qapp, "dark")
+    box = QCheckBox()
+    qtbot.addWidget(box)
+    box.show()
+    for mode in ("dark", "light", "dark"):
+        theme.apply(mode)
+        wanted = marks_palette(mode == "dark").color(QPalette.ColorRole.Base)
+        qtbot.waitUntil(
+            lambda wanted=wanted: box.palette().color(QPalette.ColorRole.Base) == wanted,
+            timeout=5000,
+        )

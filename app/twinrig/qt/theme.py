@@ -101,6 +101,12 @@ _DARK_ROLES = {
     QPalette.ColorRole.Link: "#83b8f2",
     QPalette.ColorRole.LinkVisited: "#c3a6e8",
     QPalette.ColorRole.Accent: "#5a9be0",
+    # Unset, these are those of a light palette: Fusion draws the line below tabs with them.
+    QPalette.ColorRole.Light: "#565d66",
+    QPalette.ColorRole.Midlight: "#484e56",
+    QPalette.ColorRole.Mid: "#2b2f34",
+    QPalette.ColorRole.Dark: "#191b1e",
+    QPalette.ColorRole.Shadow: "#0d0e10",
 }
 
 
@@ -163,6 +169,8 @@ class Theme(QObject):
         if self._application.style().name().lower() != "fusion":
             self._application.setStyle("Fusion")
         self._application.setPalette(palette(self._dark))
+        for kind in ("QCheckBox", "QRadioButton"):
+            self._application.setPalette(marks_palette(self._dark), kind)
 
     def _scheme_changed(self, _scheme: Qt.ColorScheme) -> None:
         if not self._applying:
@@ -181,6 +189,15 @@ def palette(dark: bool) -> QPalette:
         QPalette.ColorRole.ButtonText,
     ):
         result.setColor(QPalette.ColorGroup.Disabled, role, faded)
+    return result
+
+
+def marks_palette(dark: bool) -> QPalette:
+    """For check boxes and radio buttons: empty, a dark one is seen by its ground alone."""
+    result = palette(dark)
+    if dark:
+        result.setColor(QPalette.ColorRole.Base, QColor("#6f7883"))
+        result.setColor(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Base, QColor("#434a52"))
     return result
 
 
