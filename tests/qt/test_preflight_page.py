@@ -134,6 +134,17 @@ def test_the_problem_is_selected_and_its_fixes_are_offered_best_first(
     assert "needs your attention" in visible_texts(page)
 
 
+def test_the_chosen_check_stays_in_sight_when_the_list_gets_smaller(qtbot, page):
+    run_all(qtbot, page)
+    view = named(page, QTreeView, "Checks")
+    middle = page._table.index(len(page.model.rows) // 2, 0)
+    view.setCurrentIndex(middle)
+    view.scrollTo(middle, QTreeView.ScrollHint.PositionAtBottom)
+    view.resize(view.width(), view.height() // 2)
+    ground = view.viewport().rect()
+    assert ground.contains(view.visualRect(middle).center())
+
+
 def test_evidence_opens_and_closes(qtbot, page, context, workbench):
     faulty(context, workbench)
     run_all(qtbot, page)

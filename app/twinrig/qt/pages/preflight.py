@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, QSize, Qt
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
@@ -42,6 +42,15 @@ COUNT_WORDS = (
     (Status.SKIP, N_("Skipped: {count}")),
     (Status.PASS, N_("Fine: {count}")),
 )
+
+
+class _CheckView(QTreeView):
+    """Keeps the chosen check in sight when the detail below takes room from the list."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.currentIndex().isValid():
+            self.scrollTo(self.currentIndex())
 
 
 class PreflightPage(Page):
@@ -131,7 +140,7 @@ class PreflightPage(Page):
         return row(self._thorough, self._safe, None, self._show)
 
     def _make_view(self) -> QTreeView:
-        view = QTreeView()
+        view = _CheckView()
         view.setModel(self._table)
         view.setRootIsDecorated(False)
         view.setUniformRowHeights(True)
