@@ -91,6 +91,16 @@ def wait_text(qtbot, page, text) -> None:
 # -------------------------------------------------------------------------------------- server
 
 
+def test_all_tabs_can_be_seen_in_the_smallest_page(qtbot, page, workbench):
+    with_profile(qtbot, page, workbench)
+    page.resize(page.minimumSizeHint())
+    bar = page.pane._tabs.tabBar()
+    assert bar.count() == 3
+    qtbot.waitUntil(
+        lambda: bar.isVisible() and bar.rect().right() >= bar.tabRect(2).right() - 1, timeout=5000
+    )
+
+
 def test_start_asks_the_controller_once_and_stop_stays_possible(qtbot, page, workbench):
     profile_id = with_profile(qtbot, page, workbench)
     controller = workbench.controller

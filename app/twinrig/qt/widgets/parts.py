@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
 
 Text = Message | str
-TONE_ICONS = {"ok": "ok", "warn": "warn", "fail": "fail", "busy": "busy", "muted": "info"}
+TONE_ICONS = {
+    "ok": "ok",
+    "warn": "warn",
+    "fail": "fail",
+    "busy": "busy",
+    "muted": "info",
+    "stopped": "muted",
+}
 
 
 class Button(QPushButton):

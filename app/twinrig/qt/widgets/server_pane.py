@@ -57,7 +57,7 @@ STATE_TONES = {
     ServerState.DEGRADED: "warn",
     ServerState.BACKOFF: "warn",
     ServerState.FAILED: "fail",
-    ServerState.STOPPED: "muted",
+    ServerState.STOPPED: "stopped",
     ServerState.SLEEPING: "muted",
 }
 
@@ -142,13 +142,10 @@ class ServerPane(QWidget):
             icon="preflight",
             tip=N_("Leave the server alone for two minutes, then see whether it is still there"),
         )
-        corner = QWidget()
-        corner.setLayout(row(self._prove, self._report))
-        self._tabs.setCornerWidget(corner)
         self._layout_parts()
 
     def _layout_parts(self) -> None:
-        head = row(self._icon, self._state)
+        head = row(self._icon, self._state, self._prove, self._report)
         head.setStretch(1, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 0, 0, 0)
