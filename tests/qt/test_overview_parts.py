@@ -75,8 +75,10 @@ def with_speed(**changes) -> Snapshot:
 
 
 def test_headroom_in_tokens_or_percent() -> None:
-    assert told(with_speed(kv_cache_size_tokens=131072)) == ["98,304 of 131,072 tokens free (75 %)"]
-    assert told(picture((67, 70), kv=0.25)) == ["75 % of the KV cache is free"]
+    assert told(with_speed(kv_cache_size_tokens=131072)) == [
+        "KV cache: 98,304 of 131,072 tokens free (75 %)"
+    ]
+    assert told(picture((67, 70), kv=0.25)) == ["KV cache: 25 % in use, 75 % free"]
     assert told(picture((67, 70), kv=None)) == ["Not available"]
 
 

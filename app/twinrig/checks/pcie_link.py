@@ -27,7 +27,7 @@ def judge(facts: Facts) -> CheckResult:
         return skipped(ID, message("The driver does not tell how the cards are connected."))
     slow = min(rows, key=lambda row: row.gbps or 0.0)
     summary = message(
-        "Slowest slot: {card} {index}, PCIe {generation} with {lanes} lanes ({gbps} GB/s)",
+        "Slowest slot: GPU {index} {card}, PCIe {generation} with {lanes} lanes ({gbps} GB/s)",
         card=slow.name,
         index=slow.index,
         generation=slow.generation or 0,

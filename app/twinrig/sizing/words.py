@@ -75,14 +75,17 @@ def summary(verdict: Verdict, most: int | None, wanted: int | None) -> Message:
     if verdict is Verdict.DOES_NOT_FIT:
         if most:
             return message(
-                "Does not fit. The longest context that fits: {tokens} tokens.", tokens=most
+                "Does not fit. The longest context that fits: {tokens} tokens.",
+                tokens=f"{most:,}",
             )
         return message("Does not fit: the weights leave no room for a conversation.")
     if verdict is Verdict.TIGHT:
-        return message("Fits, but only just. Longest context: {tokens} tokens.", tokens=most)
+        return message("Fits, but only just. Longest context: {tokens} tokens.", tokens=f"{most:,}")
     if wanted and most > wanted:
-        return message("Fits. There is room for {tokens} tokens in one conversation.", tokens=most)
-    return message("Fits. Longest context: {tokens} tokens.", tokens=most)
+        return message(
+            "Fits. There is room for {tokens} tokens in one conversation.", tokens=f"{most:,}"
+        )
+    return message("Fits. Longest context: {tokens} tokens.", tokens=f"{most:,}")
 
 
 def needs_more(needed: int, available: int, context: int, most: int) -> Message:

@@ -96,9 +96,13 @@ def _room(speed: Throughput, share: float | None) -> Message:
     percent = number(round(free * 100))
     size = speed.kv_cache_size_tokens
     if size is None:
-        return message("{percent} % of the KV cache is free", percent=percent)
+        return message(
+            "KV cache: {used} % in use, {percent} % free",
+            used=number(100 - round(free * 100)),
+            percent=percent,
+        )
     return message(
-        "{free} of {size} tokens free ({percent} %)",
+        "KV cache: {free} of {size} tokens free ({percent} %)",
         free=f"{round(free * size):,}",
         size=f"{size:,}",
         percent=percent,

@@ -75,6 +75,9 @@ class MemoryPanel(QFrame):
         self.requests = self._slider(N_("Parallel requests"), len(_REQUESTS) - 1)
         self.context.valueChanged.connect(self._context_dragged)
         self.requests.valueChanged.connect(self._requests_dragged)
+        self._more = Label(
+            context, N_("What gives more context, each a change of one setting:"), tone="muted"
+        )
         self.levers = [Button(context, "", icon="") for _ in range(SHOWN_LEVERS)]
         for number, button in enumerate(self.levers):
             button.clicked.connect(lambda _=False, n=number: self._take_lever(n))
@@ -94,6 +97,7 @@ class MemoryPanel(QFrame):
             sliders.addWidget(slider, 0, 2 * column + 1)
             sliders.setColumnStretch(2 * column + 1, 3 if column == 0 else 1)
         layout.addLayout(sliders)
+        layout.addWidget(self._more)
         layout.addLayout(row(*self.levers, None))
         layout.addWidget(self.measured)
         layout.addWidget(self.details)
@@ -214,6 +218,7 @@ class MemoryPanel(QFrame):
 
     def _render_levers(self) -> None:
         found = self._levers()
+        self._more.setVisible(bool(found))
         for number, button in enumerate(self.levers):
             button.setVisible(number < len(found))
             if number < len(found):

@@ -22,7 +22,7 @@ class ServerFigures(Surface):
         self._room = QLabel(self)
         self._bar = ShareBar(context.theme, self)
         self._title.setBuddy(self._bar)
-        context.texts.bind(self._title, QLabel.setText, N_("Context headroom"))
+        context.texts.bind(self._title, QLabel.setText, N_("Room for conversations"))
         context.texts.bind(self._bar, QWidget.setAccessibleName, N_("KV cache in use"))
         self._facts = ToneLabel(context.theme, "muted", self)
         head = QHBoxLayout()
