@@ -12,9 +12,10 @@ from pathlib import Path
 from twinrig.composition.rig import Rig
 from twinrig.domain.errors import DamagedFileError
 from twinrig.domain.ports import MachineWatch, ServerLauncher, ServiceManager
+from twinrig.domain.server import ACTIVE_STATES
 from twinrig.domain.supervision import Desired, DesiredState, StateLayout
 from twinrig.domain.wsl import is_wsl
-from twinrig.hosts.clock import SystemClock
+from twinrig.hosts.clock import SystemClock, boot_at_s
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import HOME_VARIABLE
 from twinrig.hosts.windows.schtasks import Schtasks, find_schtasks
@@ -122,11 +123,29 @@ def be_a_task(root: Path, profile_id: str, environ: Mapping[str, str]) -> None:
             KillOnCloseJob().assign(this_process)
 
 
+def be_a_unit(root: Path, profile_id: str, environ: Mapping[str, str]) -> None:
+    """To be called by a supervisor that may have been started by a unit of systemd.
+
+    A stop that was cut off is carried out when systemd starts a crashed supervisor again.
+    """
+    # systemd.exec(5): the process that systemd itself started; its children have another id.
+    if environ.get("SYSTEMD_EXEC_PID") != str(os.getpid()):
+        return
+    files, clock = ServerFiles(StateLayout(root)), SystemClock()
+    try:
+        record = files.record(profile_id)
+    except DamagedFileError:
+        return
+    cut_off = record is not None and record.state in ACTIVE_STATES
+    if record is None or not cut_off or record.updated_at_s < (boot_at_s() or 0.0):
+        renew_wish(files, profile_id, clock.now())
+
+
 def renew_wish(files: ServerFiles, profile_id: str, now_s: float) -> None:
     """A stop of earlier does not hold for a start that nobody asked for just now.
 
     Whoever starts or stops from Twinrig writes a wish right before. Without a fresh one it was the
-    logon, or the user in the Task Scheduler: then the server shall run.
+    logon, or the user by the means of the system: then the server shall run.
     """
     try:
         last = files.desired(profile_id)

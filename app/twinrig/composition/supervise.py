@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from twinrig import assets
-from twinrig.composition.keeping import be_a_task, machine_watch, server_launcher
+from twinrig.composition.keeping import be_a_task, be_a_unit, machine_watch, server_launcher
 from twinrig.composition.rig import Rig
 from twinrig.composition.targets import open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import is_permanent
@@ -41,7 +41,9 @@ def run_supervisor(target: str, profile_id: str) -> tuple[int, ServerRecord | No
     """
     paths = find_paths(os.environ)
     resolved = resolve_target(target)
-    be_a_task(paths.target_state(resolved.partition(":")[0]), profile_id, os.environ)
+    root = paths.target_state(resolved.partition(":")[0])
+    be_a_task(root, profile_id, os.environ)
+    be_a_unit(root, profile_id, os.environ)
     return asyncio.run(_run(resolved, profile_id, paths))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from fixtures.scheduler_rig import SID
 from twinrig.composition.keeping import (
     be_a_task,
+    be_a_unit,
     machine_watch,
     renew_wish,
     server_launcher,
@@ -20,7 +22,8 @@ from twinrig.composition.keeping import (
 )
 from twinrig.composition.targets import open_rig
 from twinrig.domain.errors import HostError
-from twinrig.domain.supervision import Desired, DesiredState, StateLayout
+from twinrig.domain.server import ServerState
+from twinrig.domain.supervision import Desired, DesiredState, ServerRecord, StateLayout
 from twinrig.hosts.local.launcher import LocalServerLauncher
 from twinrig.hosts.paths import find_paths
 from twinrig.hosts.windows.task_manager import WindowsTaskManager
@@ -106,6 +109,53 @@ def test_other_wishes_and_damage_are_left_alone(files, tmp_path):
     path.write_text("{")
     renew_wish(files, "main", 50_000.0)
     assert path.read_text() == "{"
+
+
+def unit_environ():
+    return {"SYSTEMD_EXEC_PID": str(os.getpid())}
+
+
+def keep_record(root, state, updated_at_s):
+    record = ServerRecord("main", "local", "vllm", "run", state, updated_at_s, 1)
+    path = StateLayout(root).state("main")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(record.to_json())
+
+
+def test_a_unit_that_the_logon_started_runs_what_was_stopped_the_day_before(files, tmp_path):
+    wish(files, Desired.STOPPED, time.time() - 8 * 3600)
+    be_a_unit(tmp_path, "main", {})
+    be_a_unit(tmp_path, "main", {"SYSTEMD_EXEC_PID": "1"})
+    assert files.desired("main").desired is Desired.STOPPED, "a child of a unit is no unit"
+    keep_record(tmp_path, ServerState.STOPPED, time.time() - 8 * 3600)
+    be_a_unit(tmp_path, "main", unit_environ())
+    assert files.desired("main").desired is Desired.RUNNING
+
+
+def test_a_unit_that_a_stop_from_twinrig_started_stops(files, tmp_path):
+    wish(files, Desired.STOPPED, time.time())
+    be_a_unit(tmp_path, "main", unit_environ())
+    assert files.desired("main").desired is Desired.STOPPED
+
+
+@pytest.mark.parametrize(("booted", "wanted"), [(False, Desired.STOPPED), (True, Desired.RUNNING)])
+def test_a_stop_that_was_cut_off_holds_until_the_computer_restarts(
+    files, tmp_path, monkeypatch, booted, wanted
+):
+    now_s = time.time()
+    wish(files, Desired.STOPPED, now_s - 600)
+    keep_record(tmp_path, ServerState.STOPPING, now_s - 300)
+    start_s = now_s - (100 if booted else 900)
+    monkeypatch.setattr("twinrig.composition.keeping.boot_at_s", lambda: start_s)
+    be_a_unit(tmp_path, "main", unit_environ())
+    assert files.desired("main").desired is wanted
+
+
+def test_a_record_that_cannot_be_read_renews_nothing(files, tmp_path):
+    wish(files, Desired.STOPPED, 1000.0)
+    StateLayout(tmp_path).state("main").write_text("{")
+    be_a_unit(tmp_path, "main", unit_environ())
+    assert files.desired("main").desired is Desired.STOPPED
 
 
 def test_what_a_task_prints_goes_into_a_file(tmp_path, monkeypatch):
