@@ -9,7 +9,7 @@ from twinrig.checks import collective
 from twinrig.cli import ranks
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, profiles_of
 from twinrig.cli.terminal import Terminal
-from twinrig.domain.checks import Check, CheckResult, Cost, Status
+from twinrig.domain.checks import Check, CheckResult, Status
 from twinrig.domain.collective import CollectiveReport
 from twinrig.domain.profile import Profile
 from twinrig.domain.wording import STATUS_WORDS
@@ -90,11 +90,12 @@ def profile_for(bench: Workbench, profile_id: str | None) -> Profile | None:
 def wanted_ids(
     checks: Sequence[Check], profile: Profile | None, args: argparse.Namespace
 ) -> tuple[str, ...] | None:
-    """None = all cheap checks."""
+    """None = all cheap checks. With the collective also every other check that takes a while."""
     if not args.collective:
         return tuple(args.check) if args.check else None
-    cheap = tuple(c.id for c in checks if c.cost is Cost.CHEAP and is_about(c, profile))
-    return (*(args.check or cheap), collective.ID)
+    if args.check:
+        return (*args.check, collective.ID)
+    return tuple(c.id for c in checks if is_about(c, profile))
 
 
 async def run_checks(

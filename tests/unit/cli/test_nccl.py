@@ -39,7 +39,13 @@ def test_collective_is_part_of_doctor_only_when_asked_for(run: Run) -> None:
 
     (result,) = [r for r in data["results"] if r["check_id"] == "collective"]
     assert result["status"] == "pass"
-    assert len(data["results"]) == len(ids) + 1
+    assert len(data["results"]) == len(ids) + 1, "the demo engine has no compiled part"
+    run("profiles", "new", "Real", "--engine", "vllm")
+    results = json.loads(run("doctor", "--collective", "--profile", "real", "--json")[1])["results"]
+    assert {"collective", "native-import"} <= {r["check_id"] for r in results}
+    asked = ("doctor", "--collective", "--check", "port-free", "--profile", "real", "--json")
+    some = json.loads(run(*asked)[1])["results"]
+    assert "native-import" not in {r["check_id"] for r in some}
     figures = data["collective"]
     assert figures["passed"] and figures["transports"] == ["SHM/direct/direct"]
     assert {step["status"] for step in figures["steps"]} == {"ok"}
