@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -30,7 +31,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """As argparse calls it."""
-        raise CommandLineError(self, message)
+        # argparse names the function that read the word, which means nothing to people.
+        raise CommandLineError(self, re.sub(r"invalid \w+ value: ", "cannot use ", message))
 
 
 def build_parser(translator: Translator) -> argparse.ArgumentParser:
@@ -66,7 +68,22 @@ def build_parser(translator: Translator) -> argparse.ArgumentParser:
             name, help=text(help_text), description=text(help_text), parents=[common]
         )
         add(child, translator)
+    _own_words(parser, text)
     return parser
+
+
+def _own_words(parser: argparse.ArgumentParser, text: Callable[[str], str]) -> None:
+    """Translate what argparse itself says in a help; it has no other way to be told."""
+    parser._positionals.title = text(N_("arguments"))
+    parser._optionals.title = text(N_("options"))
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction):
+            action.help = text(N_("show this help, then end"))
+        elif isinstance(action, argparse._VersionAction):
+            action.help = text(N_("show the version, then end"))
+        elif isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                _own_words(child, text)
 
 
 def _add_common(parser: argparse.ArgumentParser, text: Callable[[str], str], *, top: bool) -> None:
@@ -384,7 +401,10 @@ def _yes(parser: argparse.ArgumentParser, tr: Translator) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < 1e9:
         raise argparse.ArgumentTypeError(f"{text}: 0 ... 1e9")
     return value

@@ -54,15 +54,27 @@ async def run(session: Session) -> int:
 def _write_report(terminal: Terminal, target: str, case: Case, report: Report) -> int:
     """Show the report ("-") or write it; it is masked, and should still be looked at."""
     text = case_report(case, report)
-    if target == "-":
-        terminal.write(text)
-    else:
-        write_atomic(Path(target), text.encode("utf-8"))
+    document = {"kind": report.kind, "report": text, "file": None if target == "-" else target}
+    if target != "-":
+        _write(Path(target), text)
         terminal.say(message("The report was written: {path}", path=target), "good")
         terminal.next_step(
             message("Look at it before you pass it on: names may be left that nobody can guess.")
         )
+    elif not terminal.json_mode:
+        terminal.write(text)
+    terminal.data(document)
     return _EXIT_CODES[report.kind]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomic(path, text.encode("utf-8"))
+    except OSError as error:
+        raise HostError(
+            message("{path} cannot be written: {reason}.", path=str(path), reason=str(error)),
+            message("Choose another file name."),
+        ) from error
 
 
 def _context(words: Sequence[str]) -> dict[str, str]:

@@ -131,6 +131,8 @@ def _wrong_words(wrong: CommandLineError, terminal: Terminal) -> int:
     if not terminal.json_mode:
         sys.stderr.write(wrong.parser.format_usage())
         sys.stderr.write(f"{wrong.parser.prog}: error: {wrong}\n")
+        step = message("See {command} --help.", command=wrong.parser.prog)
+        sys.stderr.write(terminal.text(message("Next: {step}", step=step)) + "\n")
         return USAGE
     return _told(
         terminal,

@@ -12,6 +12,7 @@ from twinrig.cli.session import (
     REQUESTED_BY,
     UNKNOWN,
     Session,
+    known_id,
     pick_id,
     pick_profile,
     profiles_of,
@@ -148,7 +149,9 @@ async def status(session: Session) -> int:
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
         if args.profile:
-            seen: ServerStatus | None = await bench.controller.status(args.profile)
+            seen: ServerStatus | None = await bench.controller.status(
+                await known_id(bench, args.profile)
+            )
         else:
             seen = await _any_status(bench)
         terminal.data({"target": bench.target, "demo": bench.demo, "status": seen})

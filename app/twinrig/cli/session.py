@@ -85,9 +85,17 @@ async def pick_profile(bench: Workbench, profile_id: str | None) -> Profile:
 async def pick_id(bench: Workbench, profile_id: str | None) -> str:
     """Like ``pick_profile``, but also for a server whose profile is gone or broken."""
     if profile_id:
-        bench.profiles.path(profile_id)
-        return profile_id
+        return await known_id(bench, profile_id)
     record = await bench.controller.active_record()
     if record is not None:
         return record.profile_id
     return (await pick_profile(bench, None)).id
+
+
+async def known_id(bench: Workbench, profile_id: str) -> str:
+    """``profile_id``. Raises UsageError for one with neither a profile nor traces of a server."""
+    if not bench.profiles.path(profile_id).exists():
+        seen = await bench.controller.status(profile_id)
+        if seen.record is None and seen.problem is None and not seen.supervisor_alive:
+            bench.profiles.load(profile_id)
+    return profile_id

@@ -89,7 +89,7 @@ class ProfileError(UsageError):
 
     def __init__(self, name: str, errors: Sequence[FieldError]) -> None:
         super().__init__(
-            message("The profile {name} has {count} faulty fields.", name=name, count=len(errors)),
+            message("Faulty fields of the profile {name}: {count}.", name=name, count=len(errors)),
             message("Correct the listed fields and save again."),
         )
         self.errors = tuple(errors)

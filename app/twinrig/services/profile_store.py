@@ -148,13 +148,17 @@ class ProfileStore:
 
     def import_file(self, path: Path, new_id: str | None = None) -> Profile:
         """Add the profile of a file. Raises ConflictError when its id is taken."""
-        text = _read(path)
-        if text is None:
-            raise UsageError(
-                message("There is no file {path}.", path=str(path)),
-                message("Check the path."),
-            )
-        profile, faults = read_profile(text, str(path))
+        try:
+            text = _read(path)
+            if text is None:
+                raise UsageError(
+                    message("There is no file {path}.", path=str(path)),
+                    message("Check the path."),
+                )
+            profile, faults = read_profile(text, str(path))
+        except DamagedFileError as error:  # what helps with one of our own files would not here
+            step = message("Choose another file, or correct this one.")
+            raise DamagedFileError(error.text, step) from error
         wanted = new_id or profile.id or _slug(path.stem)
         self.path(wanted)
         profile = self._valid(*self._checked(replace(profile, id=wanted), faults), str(path))

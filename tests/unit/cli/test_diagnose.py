@@ -155,6 +155,23 @@ def test_report_is_shown_or_written(log: Path, capsys: pytest.CaptureFixture[str
     assert "port-in-use" in target.read_text() and "taro" not in target.read_text()
 
 
+def test_a_report_is_one_json_document_too(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(PORT)
+    assert run(str(log), "--report", "--json") == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["kind"] == "failure" and "port-in-use" in shown["report"] and not shown["file"]
+    target = log.with_name("report.txt")
+    assert run(str(log), "--report", str(target), "--json") == 1
+    assert json.loads(capsys.readouterr().out)["file"] == str(target)
+
+
+def test_a_report_that_cannot_be_written(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(PORT)
+    assert run(str(log), "--report", str(log / "below" / "x")) == 3
+    told = capsys.readouterr().err
+    assert "cannot be written" in told and "Next: Choose another file name." in told
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_the_log_of_the_own_server(
     twinrig_home: Path, capsys: pytest.CaptureFixture[str], named: bool

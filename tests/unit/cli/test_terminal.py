@@ -82,7 +82,7 @@ def test_errors_name_the_next_step_and_every_field() -> None:
     assert written(term).splitlines() == [
         "No answer.",
         "Next: Try again.",
-        "The profile p has 1 faulty fields.",
+        "Faulty fields of the profile p: 1.",
         "  network.port: is bad",
         "Next: Correct the listed fields and save again.",
     ]

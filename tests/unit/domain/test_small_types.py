@@ -76,7 +76,7 @@ def test_a_faulty_profile_lists_every_fault() -> None:
     error = ProfileError("Qwen", faults)
     assert isinstance(error, UsageError)
     assert error.errors == tuple(faults)
-    assert str(error) == "The profile Qwen has 2 faulty fields."
+    assert str(error) == "Faulty fields of the profile Qwen: 2."
 
 
 @pytest.mark.parametrize("name", ["a", "qwen3-30b", "0", "a" * 48])

@@ -252,6 +252,11 @@ def test_import_and_export(store: ProfileStore, tmp_path: Path) -> None:
     assert [p.id for p in store.list().profiles] == ["one", "two"]
     with pytest.raises(UsageError):
         store.import_file(tmp_path / "none.yaml")
+    (tmp_path / "odd.yaml").write_bytes(b"\xff\x00")
+    for path in (tmp_path, tmp_path / "odd.yaml"):
+        with pytest.raises(DamagedFileError) as told:
+            store.import_file(path)
+        assert str(told.value.next_step) == "Choose another file, or correct this one."
     out.write_text(out.read_text().replace("2048", "no"))
     with pytest.raises(ProfileError):
         store.import_file(out, "three")
