@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QLineEdit, QPushButton
@@ -149,10 +151,29 @@ def test_start_without_a_profile_says_what_to_do(qtbot, overview, rig, reported)
     overview._actions.read_profiles()
     qtbot.waitUntil(lambda: overview._actions.profiles == ())
     tell(overview, snapshot(None))
+    assert not button(overview, "Start server").isEnabled()
+    assert "choose a model" in button(overview, "Start server").toolTip()
     button(overview, "Start server").click()
-    qtbot.waitUntil(lambda: reported != [])
-    assert "profile" in str(reported.pop())
     assert rig.controller.asked == []
+    tell(overview, snapshot(record()))
+    assert button(overview, "Stop server").isEnabled(), "what runs can be stopped all the same"
+
+
+def test_without_a_card_the_demo_rig_is_offered(qtbot, context, rig, monkeypatch) -> None:
+    wanted: list[str] = []
+    rig.demo = False
+    page = OverviewPage(replace(context, open_target=wanted.append))
+    qtbot.addWidget(page)
+    page.show()
+    tell(page, snapshot(None, loads=(), demo=False))
+    button(page, "Use the demo rig").click()
+    assert wanted == ["demo"]
+    tell(page, snapshot(None))
+    assert not any(
+        b.isVisibleTo(page)
+        for b in page.findChildren(QPushButton)
+        if b.text() == "Use the demo rig"
+    )
 
 
 def test_copy_buttons_copy_and_say_so(qtbot, overview: OverviewPage) -> None:

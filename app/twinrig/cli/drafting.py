@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +15,9 @@ from twinrig.domain.install import EngineInstall
 from twinrig.domain.profile import Profile
 from twinrig.domain.wsl import linux_path
 from twinrig.messages import message
+from twinrig.services.free_port import with_free_port
 from twinrig.services.models import ModelFolder
 from twinrig.services.workbench import Workbench
-
-_PORTS_TRIED = 50
 
 
 async def cards_of(bench: Workbench) -> tuple[GpuInfo, ...]:
@@ -86,38 +84,18 @@ def _from_here(path: str) -> str:
 
 
 async def _with_free_port(terminal: Terminal, bench: Workbench, draft: Profile) -> Profile:
-    """The draft on the next port that nobody uses, told when that is another one.
-
-    The port of the target's own server counts as free: the two never run together.
-    """
-    if bench.target not in ("local", "demo"):
-        return draft
-    record = await bench.controller.active_record()
-    own = record.base_url.rpartition(":")[2] if record is not None else ""
-    wanted = draft.network.port
-    for port in range(wanted, wanted + _PORTS_TRIED):
-        if str(port) == own or not _in_use(port):
-            if port != wanted:
-                terminal.say(
-                    message(
-                        "Port {taken} is in use; the new profile uses {port}.",
-                        taken=wanted,
-                        port=port,
-                    ),
-                    "warn",
-                )
-            return replace(draft, network=replace(draft.network, port=port))
-    return draft  # preflight tells
-
-
-def _in_use(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False
+    """The draft on the next port that nobody uses, told when that is another one."""
+    free = await with_free_port(bench, draft)
+    if free.network.port != draft.network.port:
+        terminal.say(
+            message(
+                "Port {taken} is in use; the new profile uses {port}.",
+                taken=draft.network.port,
+                port=free.network.port,
+            ),
+            "warn",
+        )
+    return free
 
 
 def default_engine(bench: Workbench) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,5 +57,20 @@ def open_panel(
             hidden=hidden,
             replay=Path(replay) if replay else None,
             self_test=self_test,
+            relaunch=partial(_relaunch, language),
         )
+    )
+
+
+def _relaunch(language: str | None, target: str) -> None:
+    """A new panel in a process of its own, which outlives this one."""
+    words = [sys.executable, "-m", "twinrig", "--target", target]
+    if language:
+        words += ["--language", language]
+    subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )

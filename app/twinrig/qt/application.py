@@ -46,12 +46,14 @@ def run_panel(
     hidden: bool = False,
     replay: Path | None = None,
     self_test: Path | None = None,
+    relaunch: Callable[[str], None] | None = None,
     argv: Sequence[str] = (),
 ) -> int:
     """Run until the user quits. ``folders`` are ours; ``hidden`` starts in the tray only.
 
     ``replay`` is a recording to show; a panel that runs already shows it. ``self_test`` is where
     to write what a self-test found; it runs beside other panels, and its end is that of the call.
+    ``relaunch`` opens a new panel on another target, once this one is gone.
 
     Returns 0, also when another panel runs already (its window is shown then), and 1 when that
     one does not react.
@@ -74,12 +76,15 @@ def run_panel(
         return _tested(application, starter, self_test)
     code = application.exec()
     instance.close()
+    if starter.next_target and relaunch is not None:
+        relaunch(starter.next_target)
     return code
 
 
 def _tested(application: QApplication, starter: Starter, result: Path) -> int:
     from twinrig.qt.self_test import SelfTest
 
+    starter.first_run = False  # it would take the place of the page that is looked at
     test = SelfTest(starter, result)
     test.begin()
     return application.exec() or test.exit_code
@@ -110,6 +115,8 @@ class Starter(QObject):
         self._ended = False
         self.panel: Panel | None = None
         self.failure: BaseException | None = None
+        self.next_target = ""
+        self.first_run = True
         self.settings = PanelSettings(folders.config / "panel.ini")
         self.theme = Theme(application, self.settings.theme)
         self.texts = Texts()
@@ -217,9 +224,16 @@ class Starter(QObject):
             self.apply_language,
         )
         self.panel.finished.connect(self.end)
+        self.panel.target_wanted.connect(self._change_target)
         self.panel.start()
+        if self.first_run and self._replay is None:
+            self.panel.first_run.begin()
         if self._replay is not None:
             self.panel.open_recording(self._replay)
+
+    def _change_target(self, target: str) -> None:
+        self.next_target = target
+        self.end()
 
     def _could_not_open(self, error: Exception) -> None:
         _log.error("the target %s cannot be opened", self._target, exc_info=error)

@@ -44,6 +44,7 @@ class MainWindow(QMainWindow):
         self._seen = False
         self.on_close: Callable[[], bool] = lambda: True
         self.pages: dict[str, Page] = {}
+        self._unlisted: set[str] = set()
         self.current_id = ""
         self.navigation: Navigation | None = None
         self.strip: StatusStrip | None = None
@@ -101,6 +102,14 @@ class MainWindow(QMainWindow):
         if part and page_id in self.pages:
             self.pages[page_id].reveal(part)
 
+    def set_listed(self, page_id: str, listed: bool) -> None:
+        """Whether the navigation shows a page; the current one stays until another is shown."""
+        self._unlisted.discard(page_id)
+        if not listed:
+            self._unlisted.add(page_id)
+        if self.navigation is not None and (listed or page_id != self.current_id):
+            self.navigation.set_listed(page_id, listed)
+
     @property
     def page_ids(self) -> tuple[str, ...]:
         """All pages, in the order of the navigation."""
@@ -144,10 +153,8 @@ class MainWindow(QMainWindow):
             QShortcut(QKeySequence(keys), self).activated.connect(action)
 
     def _step(self, by: int) -> None:
-        if self.navigation is None:
-            return
-        rows = self.navigation.count()
-        self.navigation.setCurrentRow((self.navigation.currentRow() + by) % max(rows, 1))
+        if self.navigation is not None:
+            self.navigation.step(by)
 
     def _refresh(self) -> None:
         if self.current_page is not None:
@@ -164,7 +171,11 @@ class MainWindow(QMainWindow):
             area.setWidget(page)
             page.setAutoFillBackground(False)
             area.viewport().setAutoFillBackground(False)
-        self.current_id = page_id
+        left, self.current_id = self.current_id, page_id
+        if self.navigation is not None:
+            self.navigation.set_listed(page_id, True)
+            if left in self._unlisted:
+                self.navigation.set_listed(left, False)
         self._stack.setCurrentWidget(area)
         if leaving is not None:
             leaving.on_hidden()

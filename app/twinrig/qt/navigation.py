@@ -91,13 +91,31 @@ class Navigation(QListWidget):
         for row in range(len(pages)):
             for keys in (f"{row + 1}", f"Ctrl+{row + 1}"):
                 shortcut = QShortcut(QKeySequence(keys), self.window())
-                shortcut.activated.connect(lambda r=row: self.setCurrentRow(r))
+                shortcut.activated.connect(lambda r=row: self._go_to(r))
 
     def show_page(self, page_id: str) -> None:
         """Mark a page as the current one."""
         for row, (each, _, _) in enumerate(self._titles):
             if each == page_id:
                 self.setCurrentRow(row)
+
+    def set_listed(self, page_id: str, listed: bool) -> None:
+        """Show the row of a page, or leave it out; the page can be shown all the same."""
+        for row, (each, _, _) in enumerate(self._titles):
+            if each == page_id:
+                self.setRowHidden(row, not listed)
+
+    def step(self, by: int) -> None:
+        """To the next listed row, or to the one before."""
+        for distance in range(1, self.count() + 1):
+            row = (self.currentRow() + by * distance) % self.count()
+            if not self.isRowHidden(row):
+                self.setCurrentRow(row)
+                return
+
+    def _go_to(self, row: int) -> None:
+        if not self.isRowHidden(row):
+            self.setCurrentRow(row)
 
     def _row_changed(self, row: int) -> None:
         if 0 <= row < len(self._titles):

@@ -19,6 +19,7 @@ from twinrig.messages import N_
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.bridge import Bridge
 from twinrig.qt.dialogs import QuitAnswer, ask_quit, ask_recording, ask_switch, error_box
+from twinrig.qt.first_run import FirstRun
 from twinrig.qt.history_keeper import HistoryKeeper
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
@@ -47,9 +48,13 @@ AskSwitch = Callable[[Texts, str, str, QWidget | None], bool]
 
 
 class Panel(QObject):
-    """Lives from the opened workbench to the end. ``finished`` when the program may end."""
+    """Lives from the opened workbench to the end. ``finished`` when the program may end.
+
+    ``target_wanted`` when it shall end for a panel on another target.
+    """
 
     finished = Signal()
+    target_wanted = Signal(str)
 
     def __init__(
         self,
@@ -93,10 +98,12 @@ class Panel(QObject):
             report=self.report,
             folders=folders,
             apply_language=apply_language,
+            open_target=self._open_target,
         )
         self._wire(bridge)
         self._strip.set_target(workbench.label, workbench.demo)
         window.set_pages(pages, self.context, Navigation(texts, theme, icons, window), self._strip)
+        self.first_run = FirstRun(workbench, bridge, window, settings, self)
         window.on_close = self._may_close
         bridge.at_shutdown(workbench.http.close)
 
@@ -152,7 +159,7 @@ class Panel(QObject):
         if answer is QuitAnswer.LEAVE:
             self._finish()
         elif answer is QuitAnswer.STOP:
-            self._strip.show_note(N_("Stopping the server before quitting …"))
+            self._strip.show_note(N_("Stopping the server before quitting…"))
             self.actions.stop(record.profile_id, self._finish)
 
     # -- inside --------------------------------------------------------------------------------
@@ -283,6 +290,10 @@ class Panel(QObject):
         if self._error_box is not None:
             self._error_box.deleteLater()
             self._error_box = None
+
+    def _open_target(self, target: str) -> None:
+        self._quitting = True
+        self.target_wanted.emit(target)
 
     def _finish(self) -> None:
         self._quitting = True

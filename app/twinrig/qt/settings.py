@@ -23,6 +23,7 @@ class PanelSettings(QObject):
     current_profile_changed = Signal(str)
     interval_changed = Signal(float)
     detailed_changed = Signal(bool)
+    flag_changed = Signal(str)
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -101,7 +102,9 @@ class PanelSettings(QObject):
         return self._text(f"flags/{name}") == "true"
 
     def set_flag(self, name: str, value: bool = True) -> None:
-        self._store.setValue(f"flags/{name}", "true" if value else "false")
+        if value != self.flag(name):
+            self._store.setValue(f"flags/{name}", "true" if value else "false")
+            self.flag_changed.emit(name)
 
     def blob(self, name: str) -> QByteArray:
         """Window geometry and the like; empty when unknown."""

@@ -28,7 +28,8 @@ class PageContext:
     ``live`` tells snapshots of cards and server; ``settings.current_profile`` is the profile that
     all pages work on; ``navigate(page_id)`` or ``navigate("server/log")`` shows a page, or a part
     of it; ``report(error)`` shows a failure in the one error dialog; ``apply_language(code)``
-    switches ("" = as the system).
+    switches ("" = as the system); ``open_target(name)`` closes this panel and opens one on
+    another target.
     """
 
     workbench: Workbench
@@ -42,6 +43,7 @@ class PageContext:
     report: Callable[[BaseException], None]
     folders: Folders
     apply_language: Callable[[str], None]
+    open_target: Callable[[str], None] = lambda _target: None
 
 
 class Page(QWidget):

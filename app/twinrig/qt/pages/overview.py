@@ -35,6 +35,7 @@ from twinrig.services.history import Event
 from twinrig.services.journal import JournalEntry
 
 PROGRESS_STEPS = 1000
+NO_PROFILE = N_("There is no profile yet: choose a model on the page Plan, and save.")
 ENERGY_EVERY_S = 15.0
 """A sum over a quarter of an hour need not tick."""
 
@@ -56,6 +57,7 @@ class OverviewPage(Page):
         self._actions = ServerActions(context.workbench, context.bridge, self)
         self._actions.failed.connect(context.report)
         self._actions.busy_changed.connect(lambda _busy: self._render())
+        self._actions.profiles_changed.connect(lambda: self.isVisible() and self._render())
         theme = context.theme
         self._badge = StatusBadge(theme, context.icons, 1.35, self)
         self._profile = ToneLabel(theme, "muted", self)
@@ -68,14 +70,19 @@ class OverviewPage(Page):
         self._recording.close_wanted.connect(context.live.close_recording)
         self._open_recording = Button(
             context,
-            N_("Open a recording …"),
+            N_("Open a recording…"),
             self._ask_recording,
+            icon="open",
             tip=N_("Show what twinrig watch --record kept, in place of this machine"),
         )
-        self._free = Button(context, N_("Free the cards"), self._free_or_load)
+        self._free = Button(context, N_("Free the cards"), self._free_or_load, icon="gpu")
         self.verdict = VerdictLine(context, self)
         self._no_cards = ToneLabel(theme, "muted", self)
         self._no_cards.setWordWrap(True)
+        self._demo = Button(
+            context, N_("Use the demo rig"), lambda: context.open_target("demo"), icon="demo"
+        )
+        self._demo.hide()
         self._card_row = QHBoxLayout()
         self.graphs = LiveGraphs(context, self)
         self._figures = ServerFigures(context, self)
@@ -99,6 +106,7 @@ class OverviewPage(Page):
         layout.addWidget(self.verdict)
         layout.addLayout(self._card_row)
         layout.addWidget(self._no_cards)
+        layout.addWidget(self._demo, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.graphs, 1)
         layout.addWidget(self._figures)
         layout.addWidget(self._endpoint)
@@ -198,6 +206,7 @@ class OverviewPage(Page):
     def _render_cards(self, newest: Snapshot | None) -> None:
         if newest is None:
             self._no_cards.hide()
+            self._demo.hide()
             return
         for card, view in zip(self._cards, card_views(newest), strict=False):
             card.show_card(view)
@@ -205,6 +214,8 @@ class OverviewPage(Page):
         parts = [self.tr(text) for text in (problem, newest.gpu_next_step) if text]
         _show(self._no_cards, " ".join(parts))
         self._no_cards.setVisible(bool(parts))
+        offered = bool(parts) and not newest.gpus and not newest.recorded
+        self._demo.setVisible(offered and not self.context.workbench.demo)
 
     def _render_button(self, state: ServerState) -> None:
         stops = state in ACTIVE_STATES
@@ -215,7 +226,11 @@ class OverviewPage(Page):
             self.context.texts.bind(self._button, QPushButton.setText, label)
             self.context.texts.bind(self._button, QWidget.setAccessibleName, label)
             self._button.setIcon(self.context.icons.icon("stop" if stops else "play"))
-        self._button.setEnabled(not self._actions.busy and state is not ServerState.STOPPING)
+        able = stops or bool(self._actions.profiles)
+        self._button.setEnabled(
+            able and not self._actions.busy and state is not ServerState.STOPPING
+        )
+        self._button.setToolTip("" if able else self.tr(NO_PROFILE))
 
     def _render_free(self, record: ServerRecord | None) -> None:
         asleep = record is not None and record.state is ServerState.SLEEPING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinrig.qt.pages.base import Page
+from twinrig.qt.pages.first_steps import FirstStepsPage
 from twinrig.qt.pages.overview import OverviewPage
 from twinrig.qt.pages.plan import PlanPage
 from twinrig.qt.pages.preflight import PreflightPage
@@ -17,4 +18,5 @@ PAGES: tuple[type[Page], ...] = (
     ServerPage,
     TryPage,
     SettingsPage,
+    FirstStepsPage,
 )
