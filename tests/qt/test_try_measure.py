@@ -233,10 +233,19 @@ def test_the_last_results_are_shown_at_first_and_can_be_saved(rig: Rig, tmp_path
     assert rig.pane._table.model().rowCount() == 4
     target = tmp_path / "out.csv"
     rig.dialogs.answers = [target, tmp_path / "out.json", None, tmp_path / "no" / "\0"]
-    for name in ("Save as CSV …", "Save as JSON …", "Save as CSV …"):
+    for name in ("Save as CSV…", "Save as JSON…", "Save as CSV…"):
         named(rig.pane, QAbstractButton, name).click()
     assert len(list(csv.DictReader(target.read_text().splitlines()))) == 4
     assert len(json.loads((tmp_path / "out.json").read_text())) == 2
+
+
+def test_the_choice_of_one_profile_follows_the_language(rig: Rig) -> None:
+    assert rig.pane._second.itemText(0) == "Nothing: measure one profile"
+    rig.context.texts.set_language("ja")
+    assert rig.pane._second.itemText(0) == "なし: 1 つだけ測る"
+    assert rig.pane._second.itemText(1) == "Layers"
+    rig.context.texts.set_language("en")
+    assert rig.pane._second.itemText(0) == "Nothing: measure one profile"
 
 
 def test_rows_of_results_with_gaps() -> None:

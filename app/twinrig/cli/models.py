@@ -194,7 +194,7 @@ class _Follower:
         if progress.waiting_s:
             terminal.say(
                 message(
-                    "Waiting {seconds} s before the next try …", seconds=round(progress.waiting_s)
+                    "Waiting {seconds} s before the next try…", seconds=round(progress.waiting_s)
                 ),
                 "dim",
             )

@@ -27,7 +27,7 @@ class StatusStrip(QWidget):
         self._theme = theme
         self._snapshot: Snapshot | None = None
         self._last = LastKnown()
-        self._hint = N_("Opening …")
+        self._hint = N_("Opening…")
         self._note = ""
         self._is_demo = False
         self._recording_name = ""

@@ -215,7 +215,7 @@ def menu(
             icon="copy",
         ),
         MenuEntry("meter", message("Meter window"), checked=meter_shown),
-        MenuEntry("open-recording", message("Open a recording …")),
+        MenuEntry("open-recording", message("Open a recording…")),
         separator,
         *_LAST,
     )
@@ -231,7 +231,7 @@ def _recording_menu(meter_shown: bool) -> tuple[MenuEntry, ...]:
     return (
         MenuEntry("", message("A recording is shown"), enabled=False),
         MenuEntry("close-recording", message("Back to this machine"), icon="undo"),
-        MenuEntry("open-recording", message("Open a recording …")),
+        MenuEntry("open-recording", message("Open a recording…")),
         MenuEntry(),
         MenuEntry("meter", message("Meter window"), checked=meter_shown),
         MenuEntry(),

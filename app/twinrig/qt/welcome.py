@@ -42,7 +42,7 @@ class WelcomePane(QWidget):
 
     def show_opening(self) -> None:
         """Still at work."""
-        self._heading.setText(self._texts.tr(N_("Opening …")))
+        self._heading.setText(self._texts.tr(N_("Opening…")))
         for widget in (self._reason, self._again, self._rig):
             widget.hide()
 

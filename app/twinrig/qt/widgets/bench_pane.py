@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 PROGRESS_STEPS = 1000
 DEFAULT_USERS = 8
 END_POLL_MS = 200
+ALONE = N_("Nothing: measure one profile")
 
 
 class BenchPane(QWidget):
@@ -93,6 +94,7 @@ class BenchPane(QWidget):
         )
         self._first = self._combo(N_("Profile to measure"))
         self._second = self._combo(N_("Compare with"))
+        bind(self._second, _name_first, ALONE)
         self._first_label = Label(context, N_("Profile"))
         self._second_label = Label(context, N_("Compare with"))
         self._users = QSpinBox(self)
@@ -121,8 +123,8 @@ class BenchPane(QWidget):
         self._boxes = [AdviceBox(context, self), AdviceBox(context, self)]
         for box in self._boxes:
             box.apply_wanted.connect(self._apply)
-        self._csv = Button(context, N_("Save as CSV …"), self._save_csv, icon="export")
-        self._json = Button(context, N_("Save as JSON …"), self._save_json, icon="export")
+        self._csv = Button(context, N_("Save as CSV…"), self._save_csv, icon="export")
+        self._json = Button(context, N_("Save as JSON…"), self._save_json, icon="export")
         self._lay_out()
 
     def _combo(self, name: str) -> QComboBox:
@@ -169,7 +171,7 @@ class BenchPane(QWidget):
         self._profiles = profiles
         self._first.clear()
         self._second.clear()
-        self._second.addItem(self._context.texts.tr(N_("Nothing: measure one profile")), "")
+        self._second.addItem(self._context.texts.tr(ALONE), "")
         for profile in profiles:
             self._first.addItem(profile.name, profile.id)
             self._second.addItem(profile.name, profile.id)
@@ -223,7 +225,7 @@ class BenchPane(QWidget):
         """Stop measuring; what ran before runs again."""
         if self.running and self._task is not None:
             self._task.cancel()
-            self._doing.show_text(N_("Putting back what ran before …"))
+            self._doing.show_text(N_("Putting back what ran before…"))
             self._cancel.setEnabled(False)
             self._end_watch.start()
 
@@ -392,3 +394,7 @@ class BenchPane(QWidget):
 
 def _json_of(results: Sequence[BenchmarkResult]) -> str:
     return json.dumps([result_to_json(r) for r in results], ensure_ascii=False, indent=1) + "\n"
+
+
+def _name_first(combo: QComboBox, text: str) -> None:
+    combo.setItemText(0, text)

@@ -64,7 +64,7 @@ class ExchangeView(Surface):
             lambda widget: bind(widget, QWidget.setAccessibleName, N_("Reply")), self
         )
         self.reply.link_clicked.connect(self.link_clicked)
-        self._waiting = Label(context, N_("Waiting for the first token …"), tone="muted")
+        self._waiting = Label(context, N_("Waiting for the first token…"), tone="muted")
         self._error_icon = ToneIcon(context, "fail")
         self._error = Label(context, tone="fail")
         self._figures = Label(context, tone="muted")

@@ -242,7 +242,7 @@ class FindModelDialog(QDialog):
         translator = Translator(self._context.texts.language)
         if item.waiting_s:
             self._progress.show_text(
-                N_("Waiting {seconds} s before the next try …"), seconds=round(item.waiting_s)
+                N_("Waiting {seconds} s before the next try…"), seconds=round(item.waiting_s)
             )
             return
         self._bar.setRange(0, 1000)

@@ -127,7 +127,7 @@ class LiveGraphs(QWidget):
         self.ranges.addItems([""] * len(RANGES_S))
         texts.bind(self.ranges, QWidget.setAccessibleName, N_("Time range of the graphs"))
         self.pause.setCheckable(True)
-        for button, text in ((self.pause, N_("Pause")), (self.export, N_("Export CSV …"))):
+        for button, text in ((self.pause, N_("Pause")), (self.export, N_("Export CSV…"))):
             texts.bind(button, QPushButton.setText, text)
             texts.bind(button, QWidget.setAccessibleName, text)
         self.ranges.currentIndexChanged.connect(self._choose_range)
