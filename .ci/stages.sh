@@ -93,12 +93,25 @@ wheel() { "$python" .ci/wheel.py; }
 # pytest's 5 (no test ran) is a failure here: a marker that selects nothing hides lost tests.
 tests() { timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q "$@"; }
 
-windows() { timeout -k 10 900 .ci/wine; }
+# What two late stages download and unpack for minutes, while others use one core only.
+beforehand() {
+    { .ci/vllm-env; .ci/wine packages; } >"$logs/beforehand" 2>&1 </dev/null &
+    preparing=$!
+}
+
+# A preparation that failed is done again, and told, by the stage that needs it.
+prepared() { [ -z "${preparing:-}" ] || wait "$preparing" || true; }
+
+windows() {
+    prepared
+    timeout -k 10 900 .ci/wine
+}
 
 xserver() { timeout -k 10 "${stage_limit:-900}" .ci/xserver "$python" -m pytest -q "$@"; }
 
 real() {
     local environment
+    prepared
     environment=$(.ci/vllm-env) || return 1
     TWINRIG_REAL_VLLM=$environment timeout -k 10 "${stage_limit:-900}" "$python" -m pytest -q -s "$@"
 }
