@@ -73,7 +73,6 @@ class OverviewPage(Page):
             N_("Open a recording…"),
             self._ask_recording,
             icon="open",
-            icon="open",
             tip=N_("Show what twinrig watch --record kept, in place of this machine"),
         )
         self._free = Button(context, N_("Free the cards"), self._free_or_load, icon="gpu")

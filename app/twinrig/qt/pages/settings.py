@@ -33,7 +33,9 @@ from twinrig.qt.viewmodels.settings import (
 )
 from twinrig.qt.widgets.distro_choice import TITLE, DistroChoice
 from twinrig.qt.widgets.labels import Heading, ToneLabel
+from twinrig.qt.widgets.parts import Button, row
 from twinrig.qt.widgets.surface import Surface
+from twinrig.qt.widgets.update_switch import UpdateSwitch
 
 
 class SettingsPage(Page):
@@ -47,6 +49,7 @@ class SettingsPage(Page):
         super().__init__(context, parent)
         self._combos: list[tuple[QComboBox, tuple[Choice, ...]]] = []
         self._distro: DistroChoice | None = None
+        self._folder_buttons: list[QPushButton] = []
         layout = QVBoxLayout(self)
         layout.setSpacing(10)
         if context.settings.moved_aside is not None:
@@ -57,6 +60,7 @@ class SettingsPage(Page):
         self.retranslate()
 
     def on_shown(self) -> None:
+        self.update_switch.look()
         distros = self.context.workbench.distros
         if self._distro is not None and distros is not None:
             self.submit(distros.list(), self._distro.set_distros, lambda _error: None)
@@ -151,7 +155,7 @@ class SettingsPage(Page):
         grid = QGridLayout(box)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setColumnStretch(1, 1)
-        for row, (title, path) in enumerate(folder_rows(self.context.folders)):
+        for number, (title, path) in enumerate(folder_rows(self.context.folders)):
             label = QLabel(box)
             self.context.texts.bind(label, QLabel.setText, title)
             shown = QLineEdit(str(path), box)
@@ -165,8 +169,9 @@ class SettingsPage(Page):
                 button, QWidget.setAccessibleName, N_("Open folder: {name}"), name=Message(title)
             )
             button.clicked.connect(lambda _checked=False, p=path: self._open(p))
+            self._folder_buttons.append(button)
             for column, widget in enumerate((label, shown, button)):
-                grid.addWidget(widget, row, column)
+                grid.addWidget(widget, number, column)
         return box
 
     def _about(self) -> QWidget:
@@ -193,10 +198,23 @@ class SettingsPage(Page):
         self.context.texts.bind(
             licences, QWidget.setAccessibleName, N_("Licences of Twinrig and what it contains")
         )
-        layout.addWidget(version)
+        head = row(version, self._first_steps_button())
+        head.setStretch(0, 1)
+        layout.addLayout(head)
         layout.addWidget(privacy)
+        self.update_switch = UpdateSwitch(self.context, box)
+        layout.addWidget(self.update_switch)
         layout.addWidget(licences, 1)
         return box
+
+    def _first_steps_button(self) -> Button:
+        return Button(
+            self.context,
+            N_("Show the first steps"),
+            lambda: self.context.navigate("first-steps"),
+            icon="right",
+            tip=N_("From this machine to a first reply, step by step"),
+        )
 
     # -- what the choices do ---------------------------------------------------------------------
 
@@ -219,7 +237,7 @@ class SettingsPage(Page):
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
     def retheme(self) -> None:
-        for button in self.findChildren(QPushButton):
+        for button in self._folder_buttons:
             button.setIcon(self.context.icons.icon("folder"))
 
 
