@@ -38,7 +38,8 @@ class LanOpen:
         here = is_loopback(profile.network.host)
         bind = (_bind(profile, ANYWHERE, "reachable from other devices"),) if here else ()
         rules = () if way is None else (AdminStep(*way),)
-        steps: tuple[FixStep, ...] = (*bind, *rules)
+        # First: what closes an earlier port takes the rule of the firewall along.
+        steps: tuple[FixStep, ...] = (*bind, *_close_earlier(profile, finding, way), *rules)
         title = message("Let other devices reach port {port}", port=profile.network.port)
         if not steps:
             raise nothing_to_change(title)
@@ -68,8 +69,23 @@ class LanClose:
         way = windows_way(profile, facts)
         steps: tuple[FixStep, ...] = (_bind(profile, HERE, "for this computer only"),)
         if way is not None:
-            steps = (*steps, AdminStep(way[1], way[0]))
+            earlier = _close_earlier(profile, finding, way)
+            steps = (*steps, AdminStep(way[1], way[0]), *earlier)
         return FixPlan(self.id, title, steps, needs_admin=way is not None, needs_restart=True)
+
+
+def _close_earlier(
+    profile: Profile, finding: Finding, way: tuple[AdminAction, AdminAction] | None
+) -> tuple[AdminStep, ...]:
+    """Ends what Windows passes on for ports that the profile had before. Undo leaves it ended."""
+    if way is None or way[1].task is not AdminTask.CLOSE_NAT:
+        return ()  # a rule of the other firewall has the profile's name, and is replaced
+    ports = [port for port in finding.param("earlier").split(",") if port]
+    closing = [
+        AdminAction(AdminTask.CLOSE_NAT, (("profile", profile.id), ("port", port)))
+        for port in ports
+    ]
+    return tuple(AdminStep(action, action) for action in closing)
 
 
 def _bind(profile: Profile, host: str, reason: str) -> ProfileStep:

@@ -7,12 +7,13 @@ previewed, journalled and taken back like every change.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from twinrig.domain.checks import Facts, Finding, Severity
+from twinrig.domain.elevation import AdminAction, AdminTask
 from twinrig.domain.errors import TwinrigError, UsageError
 from twinrig.domain.ports import HttpClient
 from twinrig.domain.profile import Profile
@@ -20,6 +21,7 @@ from twinrig.engines.base import Engine
 from twinrig.engines.field_rules import is_loopback
 from twinrig.fixes.lan_open import refuse_unguarded
 from twinrig.messages import message
+from twinrig.services.journal import Journal, JournalEntry
 
 _TIMEOUT_S = 4.0
 _ASKS_FOR_KEY = frozenset({401, 403})
@@ -56,17 +58,25 @@ class LanState:
 class LanSharing:
     """For the servers of one target."""
 
-    def __init__(self, facts: FactSource, http: HttpClient, engines: Mapping[str, Engine]) -> None:
+    def __init__(
+        self,
+        facts: FactSource,
+        http: HttpClient,
+        engines: Mapping[str, Engine],
+        journal: Journal | None = None,
+    ) -> None:
         self._facts = facts
         self._http = http
         self._engines = engines
+        self._journal = journal
 
     def wish(self, profile: Profile, *, share: bool) -> Finding:
         """What the fixer is asked with. Raises UsageError for a server without a key, and for
         the demo rig's."""
         port = ("port", str(profile.network.port))
+        before = ("earlier", ",".join(self._earlier_ports(profile)))
         if not share:
-            return Finding("lan-opened", (port,), Severity.INFO, ("lan-close",))
+            return Finding("lan-opened", (port, before), Severity.INFO, ("lan-close",))
         engine = self._engines.get(profile.engine.id)
         if engine is not None and engine.simulated:
             raise UsageError(
@@ -75,7 +85,7 @@ class LanSharing:
             )
         refuse_unguarded(profile)
         paths = ("unguarded", ", ".join(self._unguarded(profile)))
-        return Finding("lan-closed", (port, paths), Severity.INFO, ("lan-open",))
+        return Finding("lan-closed", (port, before, paths), Severity.INFO, ("lan-open",))
 
     async def state(self, profile: Profile) -> LanState:
         """Asks the first address as another device would: from outside the Linux side, where
@@ -86,6 +96,13 @@ class LanSharing:
         urls = tuple(f"http://{_in_url(a)}:{profile.network.port}/v1" for a in addresses)
         answer = await self._ask(urls[0]) if urls else None
         return LanState(True, urls, self._unguarded(profile), answer)
+
+    def _earlier_ports(self, profile: Profile) -> tuple[str, ...]:
+        """Ports that were opened for this profile, are open still and are not its port now."""
+        entries = () if self._journal is None else self._journal.entries()
+        opened = opened_ports(entry for entry in entries if entry.can_undo)
+        now = str(profile.network.port)
+        return tuple(port for port, owner in opened.items() if owner == profile.id and port != now)
 
     def _unguarded(self, profile: Profile) -> tuple[str, ...]:
         engine = self._engines.get(profile.engine.id)
@@ -113,6 +130,22 @@ class LanSharing:
         if response.status in _ASKS_FOR_KEY:
             return LanAnswer.GUARDED
         return LanAnswer.UNGUARDED if response.status == 200 else LanAnswer.SILENT
+
+
+def opened_ports(entries: Iterable[JournalEntry]) -> dict[str, str]:
+    """Id of the profile by port of Windows, from the changes in place, oldest first."""
+    opened: dict[str, str] = {}
+    for step in (step for entry in entries for step in entry.steps if step.kind == "admin"):
+        try:
+            action = AdminAction.from_words([str(word) for word in step.data["words"]])
+        except (ValueError, KeyError, TypeError):
+            continue
+        told = dict(action.params)
+        if action.task is AdminTask.OPEN_NAT:
+            opened[told["port"]] = told["profile"]
+        elif action.task is AdminTask.CLOSE_NAT:
+            opened.pop(told["port"], None)
+    return opened
 
 
 def _is_address(text: str) -> bool:

@@ -88,7 +88,7 @@ class Workbench:
 
     def lan(self) -> LanSharing:
         """Sharing servers with other devices."""
-        return LanSharing(self.preflight, self.http, self.engines)
+        return LanSharing(self.preflight, self.http, self.engines, self.journal)
 
     def last_good(self) -> LastGood:
         """Settings of each profile's last start that was proven."""

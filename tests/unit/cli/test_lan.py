@@ -145,3 +145,48 @@ def test_without_a_key_it_is_refused(run: Run, elevation: RecordingElevation) ->
 
     assert code == 2 and "has no key" in text
     assert elevation.asked == 0
+
+
+def told(elevation: RecordingElevation) -> list[tuple[str, str]]:
+    return [(a.task.value, dict(a.params)["port"]) for a in elevation.actions]
+
+
+def move(run: Run, port: int) -> None:
+    assert run("profiles", "edit", "big", "set", f"network.port={port}")[0] == 0
+
+
+def test_another_port_leaves_nothing_of_the_earlier_one(
+    run: Run, elevation: RecordingElevation
+) -> None:
+    run("fix", "lan-open", "--yes")
+    move(run, 8124)
+    data = json.loads(run("fix", "lan-open", "--yes", "--json")[1])
+
+    assert told(elevation) == [
+        *(("open-nat", "8123"), ("close-nat", "8123"), ("open-nat", "8124"))
+    ], "the one that closes takes the rule along, so it comes first"
+    entry = data["fixes"][0]["entry"]
+    elevation.actions.clear()
+    assert run("undo", entry, "--yes")[0] == 0
+    assert told(elevation) == [("close-nat", "8124"), ("close-nat", "8123")]
+
+
+def test_an_end_closes_the_earlier_ports_too(run: Run, elevation: RecordingElevation) -> None:
+    run("fix", "lan-open", "--yes")
+    move(run, 8124)
+    elevation.actions.clear()
+    assert run("fix", "lan-close", "--yes")[0] == 0
+    assert told(elevation) == [("close-nat", "8124"), ("close-nat", "8123")]
+    run("fix", "lan-open", "--yes")
+    assert told(elevation)[2:] == [("open-nat", "8124")], "what is closed is not closed again"
+
+
+def test_the_port_of_another_profile_stays_open(run: Run, elevation: RecordingElevation) -> None:
+    run("fix", "lan-open", "--yes")
+    move(run, 8124)
+    run("profiles", "copy", "big", "Other")
+    run("profiles", "edit", "other", "set", "network.port=8123", "network.host=127.0.0.1")
+    assert run("fix", "lan-open", "--profile", "other", "--yes")[0] == 0
+    elevation.actions.clear()
+    assert run("fix", "lan-close", "--profile", "big", "--yes")[0] == 0
+    assert told(elevation) == [("close-nat", "8124")]
