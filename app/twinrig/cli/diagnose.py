@@ -72,7 +72,11 @@ def _write(path: Path, text: str) -> None:
         write_atomic(path, text.encode("utf-8"))
     except OSError as error:
         raise HostError(
-            message("{path} cannot be written: {reason}.", path=str(path), reason=str(error)),
+            message(
+                "{path} cannot be written: {reason}.",
+                path=str(path),
+                reason=error.strerror or str(error),
+            ),
             message("Choose another file name."),
         ) from error
 

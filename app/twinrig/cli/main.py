@@ -129,10 +129,12 @@ def _guarded(session: Session) -> int:
 def _wrong_words(wrong: CommandLineError, terminal: Terminal) -> int:
     """In the way of the format asked for: one JSON document, or usage and reason on stderr."""
     if not terminal.json_mode:
-        sys.stderr.write(wrong.parser.format_usage())
-        sys.stderr.write(f"{wrong.parser.prog}: error: {wrong}\n")
         step = message("See {command} --help.", command=wrong.parser.prog)
-        sys.stderr.write(terminal.text(message("Next: {step}", step=step)) + "\n")
+        next_step = terminal.text(message("Next: {step}", step=step))
+        with contextlib.suppress(OSError):
+            sys.stderr.write(wrong.parser.format_usage())
+            sys.stderr.write(f"{wrong.parser.prog}: error: {wrong}\n{next_step}\n")
+            sys.stderr.flush()
         return USAGE
     return _told(
         terminal,

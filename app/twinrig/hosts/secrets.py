@@ -188,6 +188,10 @@ def _change_file(path: Path, name: str, value: str | None) -> None:
         write_atomic(path, json.dumps(secrets).encode(), mode=0o600)
     except OSError as error:
         raise HostError(
-            message("{path} cannot be written: {reason}.", path=str(path), reason=str(error)),
+            message(
+                "{path} cannot be written: {reason}.",
+                path=str(path),
+                reason=error.strerror or str(error),
+            ),
             message("Make the folder writable for this user, then try again."),
         ) from error

@@ -62,7 +62,11 @@ def _own_report(case: Case, diagnoser: Diagnoser) -> str:
         return case_report(case, None)
     except OSError as error:
         raise HostError(
-            message("{path} cannot be read: {reason}.", path=case.path, reason=str(error)),
+            message(
+                "{path} cannot be read: {reason}.",
+                path=case.path,
+                reason=error.strerror or str(error),
+            ),
             message("Check the name and the permissions of the file."),
         ) from error
     return case_report(case, found)

@@ -16,6 +16,7 @@ from twinrig.domain.errors import (
     ConflictError,
     DamagedFileError,
     FieldError,
+    HostError,
     ProfileError,
     TwinrigError,
     UsageError,
@@ -365,12 +366,12 @@ def _unreadable(path: Path, error: OSError) -> DamagedFileError:
     )
 
 
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(
+def _unwritable(path: Path, error: OSError) -> HostError:
+    return HostError(
         message(
             "{path} cannot be written: {reason}. The old file is unchanged.",
             path=str(path),
-            reason=error.strerror or "",
+            reason=error.strerror or str(error),
         ),
         message("Check free space and the permissions of the folder."),
     )

@@ -12,6 +12,7 @@ from service_fakes import ENGINES, profile
 from twinrig.domain.errors import (
     ConflictError,
     DamagedFileError,
+    HostError,
     NewerSchemaError,
     ProfileError,
     UsageError,
@@ -222,7 +223,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UsageError, match="No space left"):
+    with pytest.raises(HostError, match="No space left"):
         store.save(profile(name="New"), replaces=profile())
     assert store.path("one").read_bytes() == before
     assert not list(store.path("one").parent.glob(".*"))
@@ -232,7 +233,7 @@ def test_read_only_folder(store: ProfileStore) -> None:
     store.save(profile())
     store.path("one").parent.chmod(0o500)
     try:
-        with modes_bind(), pytest.raises(UsageError):
+        with modes_bind(), pytest.raises(HostError):
             store.save(profile(name="New"), replaces=profile())
         assert store.load("one") == profile()
     finally:

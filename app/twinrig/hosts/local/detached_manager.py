@@ -75,7 +75,10 @@ class DetachedManager:
             told, _ = await shell.communicate()
         except OSError as error:
             raise HostError(
-                message("The supervisor cannot be started: {reason}.", reason=str(error)),
+                message(
+                    "The supervisor cannot be started: {reason}.",
+                    reason=error.strerror or str(error),
+                ),
                 message("Check the installation of Twinrig, then try again."),
             ) from error
         self._launched = read_entry(int(told)) if told.strip().isdigit() else None

@@ -152,7 +152,11 @@ def _write(file: FileSpec) -> None:
         write_atomic(path, data, mode=file.mode, keep_previous=file.keep_previous)
     except OSError as error:
         raise HostError(
-            message("{path} cannot be written: {reason}.", path=file.path, reason=str(error)),
+            message(
+                "{path} cannot be written: {reason}.",
+                path=file.path,
+                reason=error.strerror or str(error),
+            ),
             message("Make the folder writable for this user, then start again."),
         ) from error
 

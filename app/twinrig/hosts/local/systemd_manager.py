@@ -137,7 +137,11 @@ class SystemdUserManager:
                 await self._systemctl("daemon-reload")
         except OSError as error:
             raise HostError(
-                message("{path} cannot be written: {reason}.", path=str(path), reason=str(error)),
+                message(
+                    "{path} cannot be written: {reason}.",
+                    path=str(path),
+                    reason=error.strerror or str(error),
+                ),
                 message("Make the folder writable for this user, then try again."),
             ) from error
         return unit

@@ -120,6 +120,10 @@ def _write(path: str, content: str, mode: int, keep_previous: bool) -> None:
         write_atomic(Path(path), content.encode(), mode=mode, keep_previous=keep_previous)
     except OSError as error:
         raise HostError(
-            message("{path} cannot be written: {reason}.", path=path, reason=str(error)),
+            message(
+                "{path} cannot be written: {reason}.",
+                path=path,
+                reason=error.strerror or str(error),
+            ),
             message("Make the folder writable for this user, then start again."),
         ) from error

@@ -99,7 +99,9 @@ class Schtasks:
                 return self._run(words).done
         except OSError as error:
             raise HostError(
-                message("The task cannot be written: {reason}.", reason=str(error)),
+                message(
+                    "The task cannot be written: {reason}.", reason=error.strerror or str(error)
+                ),
                 message("Free some space on the disk, then try again."),
             ) from error
 
