@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
+from twinrig.cli.interrupts import interruptible
 from twinrig.cli.session import FINE, Session
 from twinrig.cli.terminal import Terminal
 from twinrig.domain.errors import UsageError
@@ -19,7 +19,7 @@ from twinrig.services.sampler_defaults import read_samplers, request_options
 async def run(session: Session) -> int:
     """Exit code 0 for a whole reply; everything else is an error with a sentence."""
     terminal, args = session.terminal, session.args
-    text = args.text if args.text != "-" else await asyncio.to_thread(sys.stdin.read)
+    text = args.text if args.text != "-" else _piped()
     if not text.strip():
         raise UsageError(message("There is no question."), message('Use "twinrig chat TEXT".'))
     async with session.bench() as bench:
@@ -65,3 +65,8 @@ def figures_text(figures: ReplyFigures) -> Message:
         tps="-" if speed is None else number(speed),
         wait="-" if first is None else f"{first:.2f}",
     )
+
+
+def _piped() -> str:
+    with interruptible():
+        return sys.stdin.read()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from twinrig import assets
+from twinrig.cli.interrupts import interruptible
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, pick_id
 from twinrig.cli.terminal import Terminal
 from twinrig.diagnosis.explain import Diagnosis, Report
@@ -41,7 +42,8 @@ async def run(session: Session) -> int:
                 case = replace(case, checks=await checks_of(bench, case.profile))
     else:
         case = Case(args.file, given)
-    report = _read(diagnoser, case.path, case.facts)
+    with interruptible():
+        report = _read(diagnoser, case.path, case.facts)
     if args.report is not None:
         return _write_report(terminal, args.report, case, report)
     if terminal.json_mode:

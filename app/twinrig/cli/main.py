@@ -118,8 +118,10 @@ def _guarded(session: Session) -> int:
         terminal.line()
         if args.verb == "watch":
             return FINE
-        if args.verb == "start":
+        if args.verb in ("start", "load"):
             terminal.say(message('The server is not stopped by this; see "twinrig status".'))
+        elif args.verb in ("stop", "free", "restart", "switch"):
+            terminal.say(message('This may be half done; "twinrig status" tells what runs.'))
         return INTERRUPTED
     except BrokenPipeError:
         _close_output()

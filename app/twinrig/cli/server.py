@@ -26,6 +26,7 @@ from twinrig.services.controller import ServerStatus
 from twinrig.services.workbench import Workbench
 
 STOP_WAIT_S = 120.0
+_AT_REST = frozenset({ServerState.STOPPED, ServerState.FAILED})
 
 
 async def start(session: Session) -> int:
@@ -106,6 +107,11 @@ async def stop(session: Session) -> int:
     """Stop and wait until nothing is left."""
     terminal, args = session.terminal, session.args
     async with session.bench() as bench:
+        choice = not args.profile and len(profiles_of(bench)) > 1
+        if choice and await _any_status(bench) is None:
+            terminal.say(message("No server runs on this target."))
+            terminal.data({"profile_id": None, "record": None})
+            return FINE
         profile_id = await pick_id(bench, args.profile)
         began_s = bench.clock.now()
         await bench.controller.stop(profile_id, REQUESTED_BY)
@@ -126,19 +132,20 @@ async def wait_stopped(
         terminal.data(status)
         return FINE
     follower = PhaseFollower(terminal, bench.clock.now)
+
+    def follow(record: ServerRecord) -> None:
+        if record.updated_at_s >= began_s and not terminal.json_mode:
+            follower(record)
+
     try:
-        record = await bench.controller.wait_for(
-            profile_id,
-            {ServerState.STOPPED, ServerState.FAILED},
-            STOP_WAIT_S,
-            None if terminal.json_mode else follower,
-        )
+        record = await bench.controller.wait_for(profile_id, _AT_REST, STOP_WAIT_S, follow)
     finally:
         follower.done()
     terminal.data(record)
-    if record.failure is None or record.state is not ServerState.FAILED:
-        return FINE
     if record.updated_at_s < began_s:  # it lay there before; nothing was left to stop
+        terminal.say(message("{profile} was not running.", profile=profile_id))
+        return FINE
+    if record.failure is None or record.state is not ServerState.FAILED:
         return FINE
     show_failure(terminal, record.failure)
     return FINDINGS

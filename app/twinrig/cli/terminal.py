@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from twinrig.cli.interrupts import interruptible
 from twinrig.cli.plain import plain
 from twinrig.cli.text_width import table, wrap
 from twinrig.domain.errors import ProfileError, TwinrigError
@@ -125,7 +126,7 @@ class Terminal:
         hint = "[Y/n]" if default else "[y/N]"
         while True:
             self.write(f"{self.text(question)} {hint} ")
-            answer = self._source.readline()
+            answer = self._read_line()
             if not answer:
                 self.line()
                 return False
@@ -144,7 +145,7 @@ class Terminal:
             self.line(f"  {number}) {option}")
         while True:
             self.write(f"{self.text(question)} [1-{len(options)}] ")
-            answer = self._source.readline()
+            answer = self._read_line()
             if not answer.strip():
                 return None
             if answer.strip().isdecimal() and 1 <= int(answer) <= len(options):
@@ -155,8 +156,13 @@ class Terminal:
         if self.can_ask:
             import getpass
 
-            return getpass.getpass(self.text(question) + " ").strip()
-        return self._source.readline().strip()
+            with interruptible():
+                return getpass.getpass(self.text(question) + " ").strip()
+        return self._read_line().strip()
+
+    def _read_line(self) -> str:
+        with interruptible():
+            return self._source.readline()
 
     def write(self, text: str) -> None:
         """Characters as they are, at once. Raises OutputLostError, BrokenPipeError."""

@@ -415,7 +415,8 @@ def test_a_server_whose_profile_is_gone_is_still_shown(run: Run, twinrig_home: P
     path.parent.mkdir(parents=True)
     path.write_text(record.to_json())
     assert run("status", "gone")[0] == 0
-    assert run("stop", "gone")[0] == 0
+    code, text = run("stop", "gone")
+    assert code == 0 and "gone was not running." in text
 
 
 class FullDisk(io.StringIO):
@@ -474,3 +475,27 @@ def test_a_status_that_cannot_be_read_is_not_called_stopped(run: Run, twinrig_ho
     code, data = as_json(run, "status")
     assert code == 3
     assert "state.json" in data["status"]["problem"]
+
+
+def test_stop_without_a_server_asks_for_no_name(run: Run) -> None:
+    run("profiles", "new", "One")
+    run("profiles", "new", "Two")
+    code, text = run("stop")
+    assert code == 0 and "No server runs" in text
+    code, data = as_json(run, "stop")
+    assert (code, data) == (0, {"profile_id": None, "record": None})
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [("start", "not stopped by this"), ("load", "not stopped by this"), ("restart", "half done")],
+)
+def test_an_interrupted_verb_says_where_to_look(
+    verb: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_target: str):
+        raise KeyboardInterrupt
+
+    assert main([verb, "demo"], interrupted, environ={}) == 130
+    told = capsys.readouterr().out
+    assert says in told and "twinrig status" in told
