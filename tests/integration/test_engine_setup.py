@@ -16,6 +16,8 @@ from fixtures.index_double import TORCH, IndexDouble, source_zip
 from fixtures.setup_rig import SetupRig, publish_vllm
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError, UsageError
 from twinrig.domain.server import ServerState
+from twinrig.hosts.locks import FileLock
+from twinrig.services.engine_setup import LOCK_NAME
 from twinrig.services.journal import Outcome
 from twinrig.services.setup_words import SetupProgress, SetupStep
 
@@ -366,3 +368,17 @@ async def test_versions_are_checked_before_they_become_part_of_an_address(rig: S
     for wrong in ("../0.1", "latest", "0.33.0; rm -rf ~", "https://x"):
         with pytest.raises(UsageError, match="is no version"):
             await rig.setup.plan("vllm", wrong)
+
+
+async def test_what_another_set_up_works_on_is_not_discarded(rig: SetupRig, tmp_path: Path) -> None:
+    kept = rig.vllm / "wheels" / "half"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    other = FileLock(tmp_path / "locks")
+    assert other.acquire(LOCK_NAME)
+    with pytest.raises(ConflictError, match="Another window or terminal"):
+        await rig.setup.discard("vllm")
+    assert kept.exists()
+    other.release()
+    await rig.setup.discard("vllm")
+    assert not kept.exists()

@@ -148,11 +148,7 @@ class EngineSetup:
         cancelled, what is downloaded is kept for the next time.
         """
         recipe = self._recipe(plan.engine_id)
-        if not self._lock.acquire(LOCK_NAME):
-            raise ConflictError(
-                message("Another window or terminal is setting up an engine."),
-                message("Wait until it is done, then try again."),
-            )
+        self._hold()
         try:
             script = await self._script(plan.engine_id)
             await script.clean(keep_wheels=True)
@@ -168,8 +164,19 @@ class EngineSetup:
     async def discard(self, engine_id: str) -> None:
         """Drop what a cut set-up has left. The versions in use and before it stay."""
         self._recipe(engine_id)
-        script = await self._script(engine_id)
-        await script.clean(keep_wheels=False)
+        self._hold()
+        try:
+            script = await self._script(engine_id)
+            await script.clean(keep_wheels=False)
+        finally:
+            self._lock.release()
+
+    def _hold(self) -> None:
+        if not self._lock.acquire(LOCK_NAME):
+            raise ConflictError(
+                message("Another window or terminal is setting up an engine."),
+                message("Wait until it is done, then try again."),
+            )
 
     async def _build_environment(
         self, script: SetupScript, plan: SetupPlan, recipe: SetupRecipe, tell: Tell

@@ -47,7 +47,7 @@ _TOKEN = frozenset({"needs-token", "bad-token", "not-allowed", "not-found"})
 _OTHERS: Mapping[str, tuple[Message, Message]] = {
     "connection": (
         message("{what}: the connection to {endpoint} was lost ({reason})."),
-        message("Try again; the download goes on where it stopped."),
+        message("Check the network, then try again; a download goes on where it stopped."),
     ),
     "checksum": (
         message("{what} is not what {endpoint} promised, twice; the copy was dropped."),

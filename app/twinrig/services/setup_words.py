@@ -51,6 +51,12 @@ _CONNECTION = (
     "|Read timed out|ReadTimeout|NewConnectionError|Max retries exceeded|name resolution"
     "|Network is unreachable|RemoteDisconnected|URLError|EOF occurred|timed out"
 )
+_NO_INDEX = re.compile(rf"(?s)(?:{_CONNECTION}).*\(from versions: none\)")
+"""pip tells of an index that it never reached as of one that has no version at all."""
+_LOST = (
+    message("The connection was lost."),
+    message("Try again; what is downloaded already is kept."),
+)
 _CAUSES: tuple[tuple[re.Pattern[str], Message, Message], ...] = (
     (
         re.compile(r"No space left on device|Errno 28\b|Disk quota exceeded"),
@@ -67,6 +73,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], Message, Message], ...] = (
         message("This Python cannot make environments."),
         message('On Debian and Ubuntu: "sudo apt install python3-venv". Then try again.'),
     ),
+    (_NO_INDEX, *_LOST),
     (
         re.compile(
             r"No matching distribution found|Could not find a version|HTTP Error 40[34]|"
@@ -75,11 +82,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], Message, Message], ...] = (
         message("There is no such version for this Python and this driver."),
         message("Choose another version with --version, or update the driver."),
     ),
-    (
-        re.compile(_CONNECTION),
-        message("The connection was lost."),
-        message("Try again; what is downloaded already is kept."),
-    ),
+    (re.compile(_CONNECTION), *_LOST),
 )
 
 
@@ -109,7 +112,8 @@ def step_fault(step: SetupStep, code: int | None, output: str) -> TwinrigError:
     last = lines[-1] if lines else "-"
     for pattern, text, next_step in _CAUSES:
         if found := pattern.search(output):
-            told = next((line for line in reversed(lines) if found[0] in line), last)
+            words = found[0].splitlines()[0]
+            told = next((line for line in reversed(lines) if words in line), last)
             return HostError(
                 message(
                     "{step}: {cause} ({line})",

@@ -62,6 +62,22 @@ def test_causes(output: str, words: str) -> None:
     assert error.next_step is not None
 
 
+REFUSED = (
+    "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError("
+    "Connection refused)': /simple/x/\n"
+)
+
+
+def test_an_index_that_cannot_be_reached_is_no_missing_version() -> None:
+    """pip 23 to 26 end with the same words in both cases."""
+    nothing = "ERROR: Could not find a version that satisfies x (from versions: {})\n"
+    final = "ERROR: No matching distribution found for x\n"
+    lost = str(step_fault(FETCH, 1, REFUSED + nothing.format("none") + final).text)
+    assert "connection was lost" in lost and "Connection refused" in lost
+    for other in (nothing.format("none"), REFUSED + nothing.format("0.1, 0.2")):
+        assert "no such version" in str(step_fault(FETCH, 1, other + final).text)
+
+
 def test_another_set_up_at_work() -> None:
     assert isinstance(step_fault(FETCH, 75, ""), ConflictError)
 
