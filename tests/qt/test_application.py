@@ -36,7 +36,7 @@ def bring_up(self):
     shown(self)
     print("shown", flush=True)
 panel.MainWindow.bring_up = bring_up
-panel.Panel.__init__.__defaults__ = (panel.ask_quit, (OverviewPage,))
+panel.Panel.__init__.__defaults__ = (panel.ask_quit, (OverviewPage,), panel.ask_switch)
 folders = RigFolders.below(Path(sys.argv[1]))
 hidden = "--hidden" in sys.argv
 sys.exit(run_panel(lambda target: RigWorkbench(), "demo", "en", folders, hidden=hidden))

@@ -51,6 +51,7 @@ class ProfileHead(QGroupBox):
         self.picker = ModelPicker(context, dialogs)
         self.install = Label(context, tone="muted")
         self.set_up = Button(context, "", self._set_up, icon="down")
+        self.set_up.hide()  # until an engine is known
         self.port = QLineEdit()
         self.served_name = QLineEdit()
         self.environment = QLineEdit()
