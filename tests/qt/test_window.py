@@ -171,6 +171,10 @@ def test_the_page_fits_the_smallest_window(qtbot, window: MainWindow, page_id: s
 
 def test_number_keys_choose_pages(qtbot, window: MainWindow) -> None:
     window.activateWindow()
+    hidden = PAGE_IDS.index("first-steps") + 1
+    QTest.keyClick(window, Qt.Key.Key_0 + hidden, Qt.KeyboardModifier.ControlModifier)
+    assert window.current_id == PAGE_IDS[0], "a page that is not listed has no key"
+    window.set_listed("first-steps", True)
     for place, page_id in reversed(list(enumerate(PAGE_IDS, 1))):
         QTest.keyClick(window, Qt.Key.Key_0 + place, Qt.KeyboardModifier.ControlModifier)
         assert window.current_id == page_id
