@@ -6,18 +6,19 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QToolButton, QTreeView
 
 from demo_process import free_port
 from qt.pages_rig import PageWorkbench, make_profile, named, page_context, unnamed, visible_texts
-from twinrig.checks.registry import CHECKS
+from twinrig.checks.registry import CHECKS, SECTIONS
 from twinrig.domain.checks import CheckResult, Cost, Evidence, Finding, Status
 from twinrig.domain.errors import HostError
 from twinrig.domain.windows import is_windows_probe
 from twinrig.messages import message
 from twinrig.qt.pages.preflight import PreflightPage
 from twinrig.qt.viewmodels.preflight import RowState
+from twinrig.qt.widgets.check_list import CheckTable
 from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.parts import Button
 
@@ -108,6 +109,37 @@ def test_every_row_shows_icon_word_and_summary(qtbot, page):
         assert cells[2].data() == page.tr(row.result.summary)
         spoken = cells[0].data(Qt.ItemDataRole.AccessibleTextRole)
         assert cells[0].data() in spoken and cells[2].data() in spoken
+
+
+def test_each_section_bears_its_title_once_whatever_is_hidden(qtbot, page):
+    run_all(qtbot, page)
+    view = named(page, QTreeView, "Checks")
+    model = view.model()
+    assert view.header().visualIndex(CheckTable.AREA) == 0
+
+    def titles() -> list[tuple[str, str]]:
+        """Of the rows that are shown: what stands there, and what their section is."""
+        return [
+            (model.index(n, CheckTable.AREA).data(), page.tr(row.area))
+            for n, row in enumerate(page.model.rows)
+            if not view.isRowHidden(n, QModelIndex())
+        ]
+
+    def told_once(shown: list[tuple[str, str]]) -> None:
+        before = ""
+        for told, area in shown:
+            assert told == ("" if area == before else area)
+            before = area
+
+    whole = titles()
+    told_once(whole)
+    assert [told for told, _ in whole if told] == [page.tr(title) for title, _ in SECTIONS]
+    page._show.setCurrentIndex(2)
+    some = titles()
+    assert 0 < len(some) < len(whole)
+    told_once(some)
+    page.context.texts.set_language("ja")
+    told_once(titles())
 
 
 def test_one_answer_announces_one_row(qtbot, page):

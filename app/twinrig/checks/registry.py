@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from twinrig.checks import (
     allocator_settings,
@@ -53,55 +53,90 @@ from twinrig.checks import (
     wslconfig_memory,
 )
 from twinrig.domain.checks import Check
+from twinrig.messages import N_
 
-CHECKS: tuple[Check, ...] = (
-    windows_build.CHECK,
-    virtualisation.CHECK,
-    gpu_visible.CHECK,
-    gpu_count.CHECK,
-    gpu_mismatch.CHECK,
-    driver_version.CHECK,
-    wsl_driver.CHECK,
-    wsl_version.CHECK,
-    wsl_distro_version.CHECK,
-    wsl_systemd.CHECK,
-    wsl_idle.CHECK,
-    wslconfig.CHECK,
-    gpu_both_sides.CHECK,
-    tdr_delay.CHECK,
-    engine_installed.CHECK,
-    python_version.CHECK,
-    cuda_wheels.CHECK,
-    vllm_uva.CHECK,
-    exllamav3_version.CHECK,
-    compiler.CHECK,
-    orphan_workers.CHECK,
-    vram_holders.CHECK,
-    vram_free.CHECK,
-    vram_spill.CHECK,
-    display_card.CHECK,
-    pcie_link.CHECK,
-    power_limit.CHECK,
-    model_folder.CHECK,
-    parallel_split.CHECK,
-    ram_size.CHECK,
-    wslconfig_memory.CHECK,
-    pinned_memory.CHECK,
-    shm_size.CHECK,
-    disk_free.CHECK,
-    process_limits.CHECK,
-    session_end.CHECK,
-    port_free.CHECK,
-    wsl_network.CHECK,
-    lan_open.CHECK,
-    ptrace_scope.CHECK,
-    shell_settings.CHECK,
-    allocator_settings.CHECK,
-    diagnostic_settings.CHECK,
-    nccl_proof.CHECK,
-    native_import.CHECK,
-    collective.CHECK,
+SECTIONS: tuple[tuple[str, tuple[Check, ...]], ...] = (
+    (
+        N_("Windows and WSL"),
+        (
+            windows_build.CHECK,
+            virtualisation.CHECK,
+            wsl_distro_version.CHECK,
+            wsl_systemd.CHECK,
+            wsl_idle.CHECK,
+            wslconfig.CHECK,
+            tdr_delay.CHECK,
+        ),
+    ),
+    (
+        N_("Cards"),
+        (
+            gpu_visible.CHECK,
+            gpu_count.CHECK,
+            gpu_mismatch.CHECK,
+            driver_version.CHECK,
+            wsl_version.CHECK,
+            wsl_driver.CHECK,
+            gpu_both_sides.CHECK,
+            display_card.CHECK,
+            pcie_link.CHECK,
+            power_limit.CHECK,
+            orphan_workers.CHECK,
+            vram_holders.CHECK,
+            vram_free.CHECK,
+            vram_spill.CHECK,
+        ),
+    ),
+    (
+        N_("Engine"),
+        (
+            engine_installed.CHECK,
+            python_version.CHECK,
+            cuda_wheels.CHECK,
+            vllm_uva.CHECK,
+            exllamav3_version.CHECK,
+            compiler.CHECK,
+            native_import.CHECK,
+        ),
+    ),
+    (
+        N_("Model and memory"),
+        (
+            model_folder.CHECK,
+            parallel_split.CHECK,
+            ram_size.CHECK,
+            wslconfig_memory.CHECK,
+            pinned_memory.CHECK,
+            shm_size.CHECK,
+            disk_free.CHECK,
+        ),
+    ),
+    (
+        N_("Server and network"),
+        (
+            process_limits.CHECK,
+            session_end.CHECK,
+            port_free.CHECK,
+            wsl_network.CHECK,
+            lan_open.CHECK,
+        ),
+    ),
+    (
+        N_("How the cards talk"),
+        (
+            ptrace_scope.CHECK,
+            shell_settings.CHECK,
+            allocator_settings.CHECK,
+            diagnostic_settings.CHECK,
+            nccl_proof.CHECK,
+            collective.CHECK,
+        ),
+    ),
 )
+"""As shown: a title, and its checks. A check stands behind those it requires."""
+CHECKS: tuple[Check, ...] = tuple(check for _, checks in SECTIONS for check in checks)
+AREAS: Mapping[str, str] = {check.id: title for title, checks in SECTIONS for check in checks}
+"""Title of the section by check id."""
 
 
 def with_prerequisites(checks: Sequence[Check], ids: Collection[str]) -> tuple[Check, ...]:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Collection, Sequence
 
 from twinrig.checks import collective
+from twinrig.checks.registry import AREAS
 from twinrig.cli import ranks
 from twinrig.cli.session import FINDINGS, FINE, UNKNOWN, Session, profiles_of
 from twinrig.cli.terminal import Terminal
@@ -108,7 +109,11 @@ async def run_checks(
     """Run and show each result as it comes."""
     titles = {check.id: check.title for check in preflight.checks}
     results: list[CheckResult] = []
+    area = ""
     async for result in preflight.run(profile, ids):
+        if AREAS.get(result.check_id, area) != area:
+            area = AREAS[result.check_id]
+            terminal.say(area, "accent")
         show(terminal, result, titles.get(result.check_id, result.check_id), verbose)
         results.append(result)
     return tuple(results)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
 from fixtures.standard_machine import GPU, answer, facts, on_linux, tabby
 from twinrig import assets
-from twinrig.checks.registry import CHECKS, with_dependants, with_prerequisites
+from twinrig.checks.registry import AREAS, CHECKS, SECTIONS, with_dependants, with_prerequisites
 from twinrig.domain.checks import Check, Cost, Facts, ProbeOutput, Status
 from twinrig.domain.windows import WINDOWS_PROBES
 
@@ -128,15 +129,15 @@ def test_dependants_are_transitive_and_in_registry_order() -> None:
         "driver-version",
         "wsl-version",
         "gpu-both-sides",
-        "cuda-wheels",
-        "vram-holders",
-        "vram-free",
-        "vram-spill",
         "display-card",
         "pcie-link",
         "power-limit",
-        "nccl-proof",
+        "vram-holders",
+        "vram-free",
+        "vram-spill",
+        "cuda-wheels",
         "native-import",
+        "nccl-proof",
         "collective",
     )
     assert with_dependants(CHECKS, ["port-free"]) == ("port-free",)
@@ -145,3 +146,12 @@ def test_dependants_are_transitive_and_in_registry_order() -> None:
 def test_only_what_starts_processes_is_slow() -> None:
     slow = {check.id for check in CHECKS if check.cost is Cost.SLOW}
     assert slow == {"collective", "native-import"}
+
+
+def test_each_check_stands_in_one_section_behind_what_it_requires() -> None:
+    ids = [check.id for check in CHECKS]
+    assert len(set(ids)) == len(ids) == len(AREAS)
+    for number, check in enumerate(CHECKS):
+        assert set(check.requires) <= set(ids[:number]), check.id
+    sections = [AREAS[name] for name in ids]
+    assert [title for title, _ in groupby(sections)] == [title for title, _ in SECTIONS]

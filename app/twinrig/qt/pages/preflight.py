@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from twinrig.checks.registry import AREAS
 from twinrig.domain.checks import Check, CheckResult, Status
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.fixes import FixPlan, Guidance
@@ -62,7 +63,7 @@ class PreflightPage(Page):
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
-        self.model = PreflightModel(context.workbench.preflight.checks)
+        self.model = PreflightModel(context.workbench.preflight.checks, AREAS)
         self._profile: Profile | None = None
         self._checked_for: str | None = None
         self._run: TaskHandle | None = None
@@ -153,6 +154,8 @@ class PreflightPage(Page):
         header.setStretchLastSection(True)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(CheckTable.AREA, QHeaderView.ResizeMode.ResizeToContents)
+        header.moveSection(CheckTable.AREA, 0)
         self.context.texts.bind(view, QWidget.setAccessibleName, N_("Checks"))
         view.selectionModel().currentRowChanged.connect(self._selected)
         return view
@@ -281,9 +284,11 @@ class PreflightPage(Page):
     def _filter(self) -> None:
         """Hide what the filter leaves out; the model keeps its rows."""
         show = tuple(SHOW_WORDS)[max(0, self._show.currentIndex())]
-        for number, entry in enumerate(self.model.rows):
-            hidden = not self.model.shown(entry, show)
-            self._view.setRowHidden(number, QModelIndex(), hidden)
+        rows = enumerate(self.model.rows)
+        hidden = frozenset(n for n, entry in rows if not self.model.shown(entry, show))
+        for number in range(len(self.model.rows)):
+            self._view.setRowHidden(number, QModelIndex(), number in hidden)
+        self._table.hide(hidden)
 
     def _render_head(self) -> None:
         for number, text in enumerate(SHOW_WORDS.values()):

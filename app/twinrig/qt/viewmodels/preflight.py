@@ -35,12 +35,14 @@ _HOME = re.compile(r"(/home/|/Users/|[A-Za-z]:\\Users\\)[^/\\\s:\"']+")
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One check as shown. ``result`` may be an older answer while RUNNING."""
+    """One check as shown. ``result`` may be an older answer while RUNNING; ``area`` is the
+    marked title of its section."""
 
     check_id: str
     title: str
     state: RowState = RowState.NEW
     result: CheckResult | None = None
+    area: str = ""
 
     @property
     def word(self) -> str:
@@ -82,8 +84,11 @@ SHOW_WORDS: Mapping[Show, str] = {
 class PreflightModel:
     """Rows in registry order. Methods return the indices of the rows that changed."""
 
-    def __init__(self, checks: Sequence[Check]) -> None:
-        self.rows: list[CheckRow] = [CheckRow(c.id, c.title) for c in checks]
+    def __init__(self, checks: Sequence[Check], areas: Mapping[str, str] | None = None) -> None:
+        titles = areas or {}
+        self.rows: list[CheckRow] = [
+            CheckRow(c.id, c.title, area=titles.get(c.id, "")) for c in checks
+        ]
         self._slow = frozenset(c.id for c in checks if c.cost is Cost.SLOW)
         self.profile_name = ""
 
@@ -177,7 +182,11 @@ class PreflightModel:
         """Plain text for a forum or an issue; user names in paths are blotted out."""
         tr = translator.text
         parts = [tr(N_("Twinrig preflight report")), about, ""]
+        area = ""
         for row in self.rows:
+            if row.area and row.area != area:
+                area = row.area
+                parts.append(f"== {tr(area)}")
             parts.append(_report_row(row, translator))
         return redact("\n".join(parts).rstrip() + "\n")
 

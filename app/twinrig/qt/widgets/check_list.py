@@ -1,4 +1,4 @@
-"""The table of checks: status with icon and word, the check, and what was found."""
+"""The table of checks: their section, status with icon and word, the check, what was found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinrig.qt.viewmodels.preflight import CheckRow, PreflightModel, RowState
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
 
-HEADERS = (N_("Status"), N_("Check"), N_("What was found"))
+HEADERS = (N_("Status"), N_("Check"), N_("What was found"), N_("Section"))
 TONES = {
     Status.PASS: "ok",
     Status.WARN: "warn",
@@ -49,7 +49,7 @@ def row_icon(row: CheckRow) -> str:
 class CheckTable(QAbstractTableModel):
     """Draws the rows of a PreflightModel; only changed rows are announced."""
 
-    STATUS, TITLE, SUMMARY = range(3)
+    STATUS, TITLE, SUMMARY, AREA = range(4)
     _TEXT_ROLES: ClassVar = (_ROLE.DisplayRole, _ROLE.ToolTipRole)
 
     def __init__(
@@ -59,6 +59,14 @@ class CheckTable(QAbstractTableModel):
         self._model = model
         self._context = context
         self._known = len(model.rows)
+        self._hidden: frozenset[int] = frozenset()
+
+    def hide(self, rows: frozenset[int]) -> None:
+        """Rows that the view does not show: the next one of a section bears its title then."""
+        if rows != self._hidden:
+            self._hidden = rows
+            last = self.index(self._known - 1, self.AREA)
+            self.dataChanged.emit(self.index(0, self.AREA), last)
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:
         return 0 if parent is not None and parent.isValid() else self._known
@@ -73,6 +81,8 @@ class CheckTable(QAbstractTableModel):
 
     def data(self, index: QModelIndex, role: int = 0) -> object:
         row = self._model.rows[index.row()]
+        if index.column() == self.AREA:
+            return self._area(index.row()) if role == _ROLE.DisplayRole else None
         if role in self._TEXT_ROLES:
             return self._text(row, index.column())
         if index.column() == self.STATUS and role == _ROLE.DecorationRole:
@@ -81,6 +91,15 @@ class CheckTable(QAbstractTableModel):
         if role == _ROLE.AccessibleTextRole:
             return ": ".join(self._text(row, c) for c in (self.TITLE, self.STATUS, self.SUMMARY))
         return None
+
+    def _area(self, number: int) -> str:
+        """The section's title, beside the first of its rows that is shown."""
+        area = self._model.rows[number].area
+        for before in range(number - 1, -1, -1):
+            if before not in self._hidden:
+                shown = self._model.rows[before].area != area
+                return self._context.texts.tr(area) if shown else ""
+        return self._context.texts.tr(area)
 
     def _text(self, row: CheckRow, column: int) -> str:
         tr = self._context.texts.tr
