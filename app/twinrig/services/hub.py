@@ -251,14 +251,15 @@ class Hub:
         text = f'exec "$1" -I -u -B - "$2" <<\'TWINRIG_HUB\'\n{self._program}\nTWINRIG_HUB'
         script = Script("hub", text, (await self._python(), path))
         rest = b""
-        async for chunk in self._host.stream(script):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                event = _event(line)
-                if event is None:
-                    said.append(line.decode("utf-8", "replace").strip())
-                else:
-                    yield event
+        async with aclosing(self._host.stream(script)) as chunks:
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = _event(line)
+                    if event is None:
+                        said.append(line.decode("utf-8", "replace").strip())
+                    else:
+                        yield event
 
 
 async def engine_python(finder: EngineFinder, engines: Mapping[str, Engine]) -> str:

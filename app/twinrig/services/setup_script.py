@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from twinrig.domain.errors import HostError
@@ -76,14 +77,15 @@ class SetupScript:
         nonce = secrets.token_hex(8)
         code: int | None = None
         kept = ""
-        async for line in _lines(self._host.stream(self._script(step, args, nonce))):
-            if line.startswith(f"{nonce} "):
-                code = int(line.rpartition(" ")[2])
-                continue
-            progress = progress_of(at, line)
-            if progress.line:
-                kept = (kept + line + "\n")[-_KEPT_BYTES:]
-            tell(progress)
+        async with aclosing(self._host.stream(self._script(step, args, nonce))) as chunks:
+            async for line in _lines(chunks):
+                if line.startswith(f"{nonce} "):
+                    code = int(line.rpartition(" ")[2])
+                    continue
+                progress = progress_of(at, line)
+                if progress.line:
+                    kept = (kept + line + "\n")[-_KEPT_BYTES:]
+                tell(progress)
         return code, kept
 
     def _script(self, step: str, args: tuple[str, ...], nonce: str = "") -> Script:

@@ -67,7 +67,7 @@ def test_a_cache_of_16_bits_does_not_fit_and_the_longest_is_told() -> None:
     assert found.max_context_tokens is not None
     assert 40_000 < found.max_context_tokens < 127_000
     assert "Insufficient VRAM" in str(found.refusals[0])
-    assert str(found.max_context_tokens) in str(found.summary)
+    assert f"{found.max_context_tokens:,}" in str(found.summary)
 
 
 @pytest.mark.parametrize(

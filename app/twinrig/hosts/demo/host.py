@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from twinrig.domain.install import EngineInstall
@@ -64,7 +64,7 @@ class DemoHost:
 
     async def stream(
         self, command: Sequence[str] | Script, *, root: bool = False
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Output and errors of ``run``, in one piece each."""
         result = await self.run(command, root=root)
         for part in (result.stdout, result.stderr):

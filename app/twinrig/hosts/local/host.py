@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
 from twinrig.domain.errors import HostError
@@ -52,7 +52,7 @@ class LocalHost:
 
     async def stream(
         self, command: Sequence[str] | Script, *, root: bool = False
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Merged output in chunks. Raises HostError when the program cannot be started."""
         invocation = self._invocation(command, root, None)
         chunks = subprocesses.stream_output(invocation)

@@ -54,10 +54,7 @@ async def run_to_end(invocation: Invocation, timeout_s: float) -> CommandResult:
     try:
         timed_out = not await _ends_within(process, tasks, timeout_s)
     finally:
-        if process.returncode is None:
-            await kill_tree(process.pid, invocation.kill_prefix)
-        await _settle(tasks)
-        _close(process)
+        await _wind_up(process, tasks, invocation.kill_prefix)
     return CommandResult(
         invocation.argv,
         None if timed_out else process.returncode,
@@ -81,9 +78,18 @@ async def stream_output(invocation: Invocation) -> AsyncGenerator[bytes, None]:
             yield chunk
         await process.wait()
     finally:
+        await _wind_up(process, [feeding], invocation.kill_prefix)
+
+
+async def _wind_up(
+    process: Process, tasks: Sequence[asyncio.Task[None]], prefix: Sequence[str]
+) -> None:
+    """Nothing of it stays, also when this is cancelled in its turn."""
+    try:
         if process.returncode is None:
-            await kill_tree(process.pid, invocation.kill_prefix)
-        await _settle([feeding])
+            await kill_tree(process.pid, prefix)
+        await _settle(tasks)
+    finally:
         _close(process)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
@@ -84,7 +84,7 @@ class WslHost:
 
     async def stream(
         self, command: Sequence[str] | Script, *, root: bool = False
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Merged output in chunks. Raises HostError when it cannot start or WSL goes away."""
         exchange = await self._ready()
         chunks = exchange.stream(command, root=root)
