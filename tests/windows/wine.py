@@ -105,13 +105,23 @@ class Wine:
         shutil.copy(stub, self.system32 / "schtasks.exe")
         text = REGISTRY
         # Wine 10 has this class itself.
-        if UI_SETTINGS not in (self.prefix / "system.reg").read_text("utf-8", "replace"):
+        if UI_SETTINGS not in self._registry():
             build(HERE / "uisettings.c", self.system32 / "uisettings.dll", "-shared")
             text += ACTIVATION.format(name=UI_SETTINGS)
         file = self.prefix / "drive_c" / "settings.reg"
         file.write_text(text, "ascii")
         self.run("regedit", "/S", r"C:\settings.reg")
         file.unlink()
+
+    def _registry(self) -> str:
+        """Wine's server writes its file when it ends or half a minute has passed, not at once."""
+        file = self.prefix / "system.reg"
+        deadline = time.monotonic() + 90
+        while not file.exists():
+            if time.monotonic() > deadline:
+                raise WineError(f"Wine has not written {file}")
+            time.sleep(0.2)
+        return file.read_text("utf-8", "replace")
 
     def run(self, *words: str, timeout_s: float = 120, fine: tuple[int, ...] = (0,)) -> str:
         """Output of a Windows program, its errors too. Raises WineError with them."""
