@@ -88,6 +88,9 @@ async def _wind_up(
     try:
         if process.returncode is None:
             await kill_tree(process.pid, prefix)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER_S):
+                    await _returncode(process)
         await _settle(tasks)
     finally:
         _close(process)

@@ -190,13 +190,15 @@ class Running:
         await asyncio.wait([self._ending], timeout=1.0)
 
     async def close(self) -> None:
-        """End it if it still runs, and stop reading."""
+        """End it if it still runs, and stop reading; nothing stays when this is cancelled too."""
         tasks = [*self._reading, self._feeding, self._ending]
         self.client.kill()
-        await asyncio.wait([*self._reading, self._ending], timeout=1.0)
-        self.client.close()
-        for task in tasks:
-            task.cancel()
+        try:
+            await asyncio.wait([*self._reading, self._ending], timeout=1.0)
+        finally:
+            self.client.close()
+            for task in tasks:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, chunk: bytes) -> None:

@@ -47,13 +47,15 @@ class WslConnection:
         return (True, self._first.result()) if done else (False, None)
 
     async def close(self) -> None:
-        """End ``wsl.exe`` if it still runs, and stop reading."""
+        """End ``wsl.exe`` if it still runs, and stop reading, also when cancelled meanwhile."""
         self.client.kill()
-        await asyncio.wait([self.over, self._tasks[0]], timeout=1.0)
-        self.client.close()
         tasks = [*self._tasks, self.over]
-        for task in tasks:
-            task.cancel()
+        try:
+            await asyncio.wait([self.over, self._tasks[0]], timeout=1.0)
+        finally:
+            self.client.close()
+            for task in tasks:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self) -> None:
