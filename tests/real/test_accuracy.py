@@ -22,7 +22,7 @@ from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ANSWERING_STATES
 from twinrig.hosts.paths import find_paths
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 PROFILE = "accurate"
 GENERATED = "vllm:generation_tokens_total"

@@ -13,7 +13,7 @@ import pytest
 
 from real.rig import Rig, free_port
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 PROFILE, SLOWER = "measured", "slower"
 WORDS = ("--users", "2", "--rounds", "3", "--yes")
