@@ -282,6 +282,9 @@ class NoGpuProbe:
     def driver(self) -> DriverInfo:
         return DriverInfo(None, None)
 
+    def sample(self) -> tuple[()]:
+        return ()
+
     def close(self) -> None:
         return None
 
