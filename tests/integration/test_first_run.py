@@ -1,0 +1,116 @@
+"""The whole first run on the demo rig: from an empty home to a streamed reply, through the page
+and real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtWidgets import QApplication, QPushButton
+
+from fixtures.demo_rig import Rig
+from qt.pages_rig import visible_texts
+from twinrig.composition.targets import open_workbench
+from twinrig.hosts.paths import find_paths
+from twinrig.qt.application import Starter
+from twinrig.qt.pages.first_steps import FirstStepsPage
+from twinrig.qt.viewmodels.first_steps import StepId, StepState
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+PATIENCE_MS = 90_000
+
+
+@pytest.fixture
+def starter(rig: Rig, qapp: QApplication, monkeypatch) -> Iterator[Starter]:
+    for name, value in rig.environ.items():
+        monkeypatch.setenv(name, value)
+    paths = find_paths(rig.environ)
+    starter = Starter(
+        qapp, lambda target: open_workbench(target, paths, rig.environ), "demo", "en", paths
+    )
+    starter.window.show()
+    starter._open()
+    yield starter
+    starter.end()
+    starter.window.deleteLater()
+
+
+class Newcomer:
+    """Somebody who follows the page; waits as long as a loaded machine needs."""
+
+    def __init__(self, qtbot, starter: Starter) -> None:
+        self.bot = qtbot
+        window = starter.window
+        qtbot.waitUntil(lambda: window.current_id == "first-steps", timeout=PATIENCE_MS)
+        page = window.current_page
+        assert isinstance(page, FirstStepsPage)
+        self.page = page
+
+    def reach(self, step: StepId, state: StepState) -> None:
+        box = self.page.boxes[step]
+        self.bot.waitUntil(
+            lambda: not self.page.seen.checking and box.step.state is state, timeout=PATIENCE_MS
+        )
+
+    def press(self, step: StepId, text: str) -> None:
+        QApplication.processEvents()
+        found = [b for b in self.page.boxes[step].findChildren(QPushButton) if b.text() == text]
+        assert found, visible_texts(self.page)
+        found[-1].click()
+
+
+def test_from_nothing_to_a_reply(qtbot, rig: Rig, starter: Starter) -> None:
+    person = Newcomer(qtbot, starter)
+    page = person.page
+    for step in (StepId.MACHINE, StepId.CHECK, StepId.FIX, StepId.ENGINE):
+        person.reach(step, StepState.DONE)
+    person.reach(StepId.MODEL, StepState.NEXT)
+    qtbot.waitUntil(lambda: page.picker.models != (), timeout=PATIENCE_MS)
+    smallest = min(page.picker.models, key=lambda m: m.size_bytes or 0)
+    page.picker.set_path(smallest.path)
+    page.use_model()
+    person.reach(StepId.PLAN, StepState.DONE)
+    qtbot.waitUntil(lambda: page.seen.found.profile is not None, timeout=PATIENCE_MS)
+
+    store = starter.panel.context.workbench.profiles
+    made = store.load(page.seen.found.profile.id)
+    assert starter.settings.current_profile == made.id
+    quick = replace(
+        made,
+        network=replace(made.network, port=rig.port),
+        settings={**made.settings, "load_scale": 0.05},
+    )
+    store.save(quick, replaces=made)
+
+    person.reach(StepId.FIX, StepState.NEXT)
+    person.press(StepId.FIX, "Skip")
+    person.reach(StepId.START, StepState.NEXT)
+    assert rig.processes() == {}, "nothing starts by itself"
+    person.press(StepId.START, "Start server")
+    person.reach(StepId.START, StepState.DONE)
+    assert rig.health() == 200
+
+    person.reach(StepId.CHAT, StepState.NEXT)
+    person.press(StepId.CHAT, "Ask it to say hello")
+    person.reach(StepId.CHAT, StepState.DONE)
+    assert len(page._answer.text()) > 10, "the reply is shown"
+    assert not page._logon.isChecked()
+    page.finish()
+    assert starter.window.current_id == "overview"
+    starter.end()
+    assert rig.health() == 200, "the server outlives the panel"
+    state = json.loads(rig.run("status", made.id, "--json"))["status"]["record"]["state"]
+    assert state == "ready"
+    rig.run("stop", made.id)
+    rig.until(lambda: rig.processes() == {}, 20)
