@@ -174,6 +174,19 @@ def test_phases_show_while_it_loads_and_go_when_it_is_ready(rig: Rig) -> None:
     assert rig.state(StepId.CHAT) is StepState.NEXT
 
 
+def test_live_data_have_the_last_word_on_the_server(rig: Rig) -> None:
+    make_profile(rig.workbench, "Demo", MODEL)
+    page = rig.open()
+    looks: list[int] = []
+    look = page.look
+    page.look = lambda: (looks.append(1), look())
+    for _ in range(3):
+        rig.context.live.take(snapshot(state_record("demo")))
+        rig.settle()
+    assert rig.state(StepId.START) is StepState.DONE
+    assert len(looks) == 1, "what stays the same is not looked at again"
+
+
 def serving(rig: Rig, server: ReplyServer) -> FirstStepsPage:
     profile_id = make_profile(rig.workbench, "Demo", MODEL)
     rig.workbench.controller.set(state_record(profile_id, base_url=server.url))

@@ -164,6 +164,9 @@ class FirstStepsPage(Page):
         )
 
     def _looked(self, found: Found) -> None:
+        newest = self.context.live.machine
+        if newest is not None:  # one source for the server's state, or it would go to and fro
+            found = replace(found, record=newest.server)
         self.seen = replace(self.seen, found=found)
         if found.machine_fault is None and self._checked_for != self._profile_id():
             self.check()
