@@ -118,6 +118,8 @@ def test_window_visible(tmp_path: Path) -> None:
     assert ratio <= VISIBLE_RATIO
 
 
+# Slow: on a host that others use, the same commit was seen at 0.09 % and at 0.36 %.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "budget_mib", "budget_percent"),
     [
