@@ -12,7 +12,6 @@ from twinrig import __main__ as entry
 from twinrig import __version__
 from twinrig.composition.language import choose_language
 from twinrig.composition.panel import display_present
-from twinrig.hosts.windows.ui_language import code_of
 
 
 def test_version_imports_nothing_heavy() -> None:
@@ -147,13 +146,6 @@ def test_language(tmp_path: Path, ini: str | None, environ: dict[str, str], lang
     if ini is not None:
         (tmp_path / "panel.ini").write_text(ini)
     assert choose_language(tmp_path, environ) == language
-
-
-@pytest.mark.parametrize(
-    ("language_id", "code"), [(0x0411, "ja"), (0x0409, "en"), (0x0809, "en"), (0x0407, ""), (0, "")]
-)
-def test_the_language_of_windows(language_id: int, code: str) -> None:
-    assert code_of(language_id) == code
 
 
 def test_windows_has_no_variable_for_its_language(

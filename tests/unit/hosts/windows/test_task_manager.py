@@ -1,4 +1,4 @@
-"""The task that owns a supervisor: its XML, its names, and its life on the double."""
+"""The task that owns a supervisor: its life on the double of the Task Scheduler."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -19,21 +17,12 @@ from twinrig.hosts.clock import SystemClock
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.windows.task_manager import APPEAR_S, WindowsTaskManager
 from twinrig.hosts.windows.task_names import TaskNames
-from twinrig.hosts.windows.task_xml import TaskSpec, read_all, read_definition, task_xml
-from twinrig.hosts.windows.user_sid import user_sid
+from twinrig.hosts.windows.task_xml import TaskSpec
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the double stands for Windows"),
     pytest.mark.timeout(300),
 ]
-
-SPEC = TaskSpec(
-    "\\Twinrig\\server-main-1001",
-    SID,
-    ("C:\\Users\\田中 太郎\\Programs\\pythonw.exe", "-m", "twinrig", "supervise", 'a "b" & <c>'),
-    "C:\\Users\\田中 太郎\\AppData",
-    "Keeps “it” & more",
-)
 
 SUPERVISOR = """
 import sys, time
@@ -43,110 +32,6 @@ lock = FileLock(Path(sys.argv[1]), sys.argv[2])
 assert lock.acquire("supervisor")
 time.sleep(60)
 """
-
-
-def test_the_definition_is_what_windows_takes_and_needs():
-    data = task_xml(SPEC)
-    assert data.startswith(b"\xff\xfe<\0")
-    text = data[2:].decode("utf-16-le")
-    assert "\n" not in text.replace("\r\n", "")
-    assert "<Triggers>" not in text, "nothing starts by itself unless it was ticked"
-    for line in (
-        "<ExecutionTimeLimit>PT0S</ExecutionTimeLimit>",
-        "<DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>",
-        "<StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>",
-        "<MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>",
-        "<Hidden>false</Hidden>",
-        "<RunLevel>LeastPrivilege</RunLevel>",
-        "<LogonType>InteractiveToken</LogonType>",
-        "<Priority>5</Priority>",
-    ):
-        assert line in text
-    ElementTree.fromstring(text.partition("?>")[2])
-    ticked = task_xml(replace(SPEC, at_logon=True))[2:].decode("utf-16-le")
-    trigger = ticked.partition("<LogonTrigger>")[2].partition("</LogonTrigger>")[0]
-    assert f"<UserId>{SID}</UserId>" in trigger
-    assert "BootTrigger" not in ticked
-
-
-def test_it_is_read_back():
-    found = read_definition(task_xml(SPEC)[2:].decode("utf-16-le"))
-    assert found is not None
-    assert found.command == SPEC.command[0]
-    assert found.arguments == '-m twinrig supervise "a \\"b\\" & <c>"'
-    assert found.does(SPEC)
-
-
-@pytest.mark.parametrize("page", ["cp932", "cp437", "cp850", "ascii"])
-def test_a_code_page_that_lacks_letters_is_no_drift(page):
-    text = task_xml(SPEC)[2:].decode("utf-16-le")
-    found = read_definition(text.encode(page, "replace").decode(page))
-    assert found is not None
-    assert found.does(SPEC)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("pythonw.exe", "python.exe"),
-        ("supervise", "watch"),
-        ("AppData", "Temp"),
-        ("PT0S", "PT72H"),
-        ("<Priority>5", "<Priority>7"),
-        ("<StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>", ""),
-        ("<ExecutionTimeLimit>PT0S</ExecutionTimeLimit>", ""),
-        ("<Enabled>true</Enabled>", "<Enabled>false</Enabled>"),
-        ("IgnoreNew", "Parallel"),
-    ],
-)
-def test_what_somebody_changed_is_seen(old, new):
-    text = task_xml(SPEC)[2:].decode("utf-16-le")
-    assert old in text
-    found = read_definition(text.replace(old, new))
-    assert found is not None
-    assert not found.does(SPEC)
-
-
-@pytest.mark.parametrize("text", ["", "エラー", "<a/>", "<Task/>", '<?xml version="1.0"?><x>'])
-def test_what_is_no_task_is_none(text):
-    assert read_definition(text) is None
-
-
-def test_a_trigger_that_is_switched_off_does_not_start_it():
-    text = task_xml(replace(SPEC, at_logon=True))[2:].decode("utf-16-le")
-    assert read_definition(text).at_logon
-    off = text.replace("<LogonTrigger>\r\n      <Enabled>true", "<LogonTrigger><Enabled>false")
-    assert not read_definition(off).at_logon
-    disabled = text.replace("<Enabled>true</Enabled>\r\n    <Exec", "<Enabled>false</Enabled><Exec")
-    assert not read_definition(disabled).at_logon
-
-
-def test_many_tasks_in_either_form():
-    one = task_xml(SPEC)[2:].decode("utf-16-le")
-    two = task_xml(replace(SPEC, name="\\Other"))[2:].decode("utf-16-le")
-    names = ["\\Twinrig\\server-main-1001", "\\Other"]
-    assert [found.name for found in read_all(one + "\n" + two)] == names
-    bare = one.partition("?>")[2].replace(
-        ' xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task"', ""
-    )
-    assert [found.name for found in read_all(f"<Tasks>{bare}</Tasks>")] == names[:1]
-    assert read_all("INFO: none") == ()
-
-
-def test_names_keep_users_and_places_apart():
-    mine, other = TaskNames(SID), TaskNames(SID, "D:\\portable")
-    first, second = mine.candidates("main")
-    assert (first, second) == ("\\Twinrig\\server-main-1001", "\\Twinrig-server-main-1001")
-    assert other.candidates("main")[0] != first
-    strangers = ["\\Twinrig\\server-main-1002", "\\Microsoft\\x", other.candidates("main")[0]]
-    assert mine.ours([first, second, first, *strangers]) == (first, second)
-    assert other.ours([first, other.candidates("main")[0]]) == (other.candidates("main")[0],)
-
-
-def test_the_user_is_told_by_number():
-    assert user_sid({"TWINRIG_USER_SID": SID}) == SID
-    with pytest.raises(HostError, match="who is signed in"):
-        user_sid({"TWINRIG_USER_SID": "me"})
 
 
 class Owner:
@@ -316,7 +201,7 @@ async def test_a_program_that_is_gone_is_said_before_windows_is_asked(owner):
 async def test_removing_all_takes_ours_and_nobody_elses(owner):
     for profile_id in ("main", "second"):
         await owner.manager.set_autostart(profile_id, True)
-    stranger = replace(SPEC, name="\\Twinrig\\server-x-1002", command=(sys.executable,))
+    stranger = TaskSpec("\\Twinrig\\server-x-1002", SID, (sys.executable,), str(owner.root), "x")
     assert await owner.schtasks.create(stranger)
     await owner.manager.start("main")
     pid = await owner.up()
