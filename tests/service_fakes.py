@@ -113,6 +113,9 @@ class FolderHost:
         if not self.reachable:
             raise HostError(message("The machine does not answer."))
 
+    async def glance(self, folders: object, files: object) -> None:
+        return None
+
     async def home(self) -> str:
         self._reach()
         return "/home/me"

@@ -57,6 +57,16 @@ class FolderEntry:
     size_bytes: int | None = None
 
 
+@dataclass(frozen=True)
+class Glimpse:
+    """Many folders and files, seen at once. What is not in it is not there, or cannot be read;
+    a file of which the content is None is there and was not taken."""
+
+    home: str
+    folders: Mapping[str, tuple[FolderEntry, ...]]
+    files: Mapping[str, bytes | None]
+
+
 class Host(Protocol):
     """The Linux side of a target. Paths are the target's. Raises HostError when unreachable."""
 
@@ -93,6 +103,11 @@ class Host(Protocol):
 
     async def list_folder(self, path: str) -> tuple[FolderEntry, ...]:
         """Entries by name; empty when there is no such folder. Raises HostError when unreadable."""
+        ...
+
+    async def glance(self, folders: Sequence[str], files: Sequence[str]) -> Glimpse | None:
+        """Folders and small files by pattern, below ``/`` or ``~/``, in one question. None where
+        asking one by one is as quick, or where the answer did not come whole."""
         ...
 
     async def home(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinrig.domain.ports import FolderEntry, ProcessInfo
+from twinrig.domain.ports import FolderEntry, Glimpse, ProcessInfo
 
 _STAT_FIELDS = 4
 
@@ -17,6 +17,56 @@ def parse_entries(data: bytes) -> tuple[FolderEntry, ...]:
         for at in range(0, len(fields) - 2, 3)
     }
     return tuple(sorted((_entry(name, kinds.get(name)) for name in names), key=lambda e: e.name))
+
+
+def parse_glimpse(data: bytes) -> Glimpse | None:
+    """Out of ``GLANCE``; None when it is not whole, as when a file changed meanwhile."""
+    fields = _Fields(data)
+    try:
+        home = _text(fields.take())
+        folders: dict[str, list[FolderEntry]] = {}
+        while folder := fields.take():
+            name, kind, size = _text(fields.take()), fields.take(), fields.take()
+            found = None if kind == b"l" else (b"directory" if kind == b"d" else kind, size)
+            folders.setdefault(_text(folder), []).append(_entry(name, found))
+        files: dict[str, bytes | None] = {}
+        sizes = []
+        while path := fields.take():
+            size = fields.take()
+            files[_text(path)] = None
+            if size.isdigit():
+                sizes.append((_text(path), int(size)))
+        for name, length in sizes:
+            files[name] = fields.take_bytes(length)
+    except ValueError:
+        return None
+    if fields.left or not home.startswith("/"):
+        return None
+    listed = {f: tuple(sorted(e, key=lambda one: one.name)) for f, e in folders.items()}
+    return Glimpse(home, listed, files)
+
+
+class _Fields:
+    """What stands before each NUL, in turn. Raises ValueError at the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> bool:
+        return self._at < len(self._data)
+
+    def take(self) -> bytes:
+        end = self._data.index(b"\0", self._at)
+        field, self._at = self._data[self._at : end], end + 1
+        return field
+
+    def take_bytes(self, count: int) -> bytes:
+        if self._at + count > len(self._data):
+            raise ValueError("cut off")
+        self._at += count
+        return self._data[self._at - count : self._at]
 
 
 def _entry(name: str, found: tuple[bytes, bytes] | None) -> FolderEntry:

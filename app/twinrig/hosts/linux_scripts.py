@@ -78,6 +78,47 @@ printf './%s\\0' "${{names[@]}}" | xargs -0 stat -L --printf '%F\\0%s\\0%n\\0' -
 exit 0
 """
 
+# $1 most folders, $2 most bytes; patterns of folders, "--", patterns of files. Home; for every
+# entry its folder, name, kind and size; an empty one; for every file its name and size ("-": it is
+# not among the contents); an empty one, all with NUL bytes behind; then the contents.
+GLANCE = """
+most=$1 bytes=$2; shift 2
+shopt -s nullglob
+IFS=
+expand() {
+  case $1 in
+    '~') found=("$HOME") ;;
+    '~/'*) found=("$HOME"/${1#'~/'}) ;;
+    *) found=($1) ;;
+  esac
+}
+sizes() { [ "$#" = 0 ] || printf '%s\\0' "$@" | xargs -0 stat -L --printf '%s\\0%n\\0' --; }
+printf '%s\\0' "$HOME"
+folders=()
+while [ "$#" -gt 0 ] && [ "$1" != -- ]; do expand "$1"; folders+=("${found[@]}"); shift; done
+shift
+printf '%s\\0' "${folders[@]:0:most}" | xargs -0 sh -c \
+  'exec find -L "$@" -mindepth 1 -maxdepth 1 -printf "%H\\0%f\\0%y\\0%s\\0"' find 2>/dev/null
+printf '\\0'
+files=()
+for pattern; do
+  expand "$pattern"
+  for file in "${found[@]}"; do [ ! -f "$file" ] || files+=("$file"); done
+done
+taken=()
+while read -r -d '' size && read -r -d '' file; do
+  if [ -r "$file" ] && [ "$size" -le "$bytes" ]; then
+    taken+=("$file"); bytes=$((bytes - size))
+  else
+    size=-
+  fi
+  printf '%s\\0%s\\0' "$file" "$size"
+done < <(sizes "${files[@]}")
+printf '\\0'
+[ "${#taken[@]}" = 0 ] || printf '%s\\0' "${taken[@]}" | xargs -0 cat --
+exit 0
+"""
+
 # What /proc says of every process: FILE:CONTENT for stat, then a line of dashes, then
 # FILE:WORD for every word of the command lines and for the run ids, each between NUL bytes.
 PROCESSES = """

@@ -49,8 +49,13 @@ class AdoptionFinder:
 
     async def units(self) -> tuple[Adoption, ...]:
         """Systemd user units. Raises HostError when the target cannot be reached."""
-        home = (await self._host.home()).rstrip("/")
         view = FolderView(self._host)
+        dropped_in = [f"{place}/*.service.d" for place in UNIT_FOLDERS]
+        await view.prefetch(
+            [*UNIT_FOLDERS, *dropped_in],
+            [*(f"{p}/*.service" for p in UNIT_FOLDERS), *(f"{p}/*.conf" for p in dropped_in)],
+        )
+        home = await view.home()
         found = []
         for place in UNIT_FOLDERS:
             folder = await view.expand(place)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import re
+from collections.abc import Sequence
 
 from twinrig.domain.errors import HostError
 from twinrig.domain.ports import FolderEntry, Host
@@ -14,23 +16,46 @@ class FolderView:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._seen: dict[str, tuple[FolderEntry, ...]] = {}
+        self._files: dict[str, bytes | None] = {}
+        self._asked_folders: list[str] = []
+        self._asked_files: list[str] = []
         self._home: str | None = None
+
+    async def prefetch(self, folders: Sequence[str], files: Sequence[str] = ()) -> None:
+        """Ask for all of these patterns at once, where every question is dear: what they do not
+        show is not asked for again. Raises HostError when the target is unreachable."""
+        seen = await self._host.glance(
+            [_for_shell(pattern) for pattern in folders], [_for_shell(pattern) for pattern in files]
+        )
+        if seen is None:
+            return
+        self._home = seen.home.rstrip("/")
+        self._seen.update(seen.folders)
+        self._files.update(seen.files)
+        self._asked_folders += [await self.expand(pattern) for pattern in folders]
+        self._asked_files += [await self.expand(pattern) for pattern in files]
 
     async def entries(self, path: str) -> tuple[FolderEntry, ...]:
         """Entries of an absolute folder; empty when missing or unreadable."""
         if path not in self._seen:
+            if any(_matches(path, pattern) for pattern in self._asked_folders):
+                return ()
             try:
                 self._seen[path] = await self._host.list_folder(path)
             except HostError:
                 self._seen[path] = ()
         return self._seen[path]
 
+    async def home(self) -> str:
+        """Without a final slash. Raises HostError when the target is unreachable."""
+        if self._home is None:
+            self._home = (await self._host.home()).rstrip("/")
+        return self._home
+
     async def expand(self, path: str) -> str:
         """``path`` with a leading ``~`` replaced by the home folder, without a final slash."""
         if path == "~" or path.startswith("~/"):
-            if self._home is None:
-                self._home = (await self._host.home()).rstrip("/")
-            path = self._home + path[1:]
+            path = await self.home() + path[1:]
         return path.rstrip("/") or "/"
 
     async def matching(self, pattern: str) -> tuple[str, ...]:
@@ -38,22 +63,51 @@ class FolderView:
         parts = (await self.expand(pattern)).strip("/").split("/")
         found = [""]
         for part in parts:
-            if not any(c in part for c in "*?["):
+            if not _is_wild(part):
                 found = [f"{folder}/{part}" for folder in found]
                 continue
             deeper: list[str] = []
             for folder in found:
                 for entry in await self.entries(folder or "/"):
-                    hidden = entry.name.startswith(".") and not part.startswith(".")
-                    if entry.is_dir and not hidden and fnmatch.fnmatchcase(entry.name, part):
+                    if entry.is_dir and _matches(entry.name, part):
                         deeper.append(f"{folder}/{entry.name}")
             found = deeper
         return tuple(found)
 
     async def text(self, path: str, *, limit_bytes: int = 4 * 1024 * 1024) -> str | None:
         """Text of a file, None when missing or unreadable; undecodable bytes are replaced."""
-        try:
-            data = await self._host.read_file(path, limit_bytes=limit_bytes)
-        except HostError:
-            return None
-        return None if data is None else data.decode("utf-8", "replace")
+        data = self._files.get(path)
+        if data is None:
+            known = path not in self._files
+            if known and any(_matches(path, pattern) for pattern in self._asked_files):
+                return None
+            try:
+                data = await self._host.read_file(path, limit_bytes=limit_bytes)
+            except HostError:
+                return None
+        too_large = data is not None and len(data) > limit_bytes
+        return None if data is None or too_large else data.decode("utf-8", "replace")
+
+
+def parents(pattern: str) -> list[str]:
+    """The folders that ``matching`` looks into for a pattern."""
+    parts = pattern.split("/")
+    return ["/".join(parts[:at]) or "/" for at, part in enumerate(parts) if _is_wild(part)]
+
+
+def _is_wild(part: str) -> bool:
+    return any(c in part for c in "*?[")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Part by part; a leading dot is matched by a dot only."""
+    names, parts = path.split("/"), pattern.split("/")
+    return len(names) == len(parts) and all(
+        fnmatch.fnmatchcase(name, part) and (name[:1] != "." or part[:1] == ".")
+        for name, part in zip(names, parts, strict=True)
+    )
+
+
+def _for_shell(pattern: str) -> str:
+    """A backslash is a letter of a name, not a sign for the shell."""
+    return re.sub(r"\\", r"[\\\\]", pattern)

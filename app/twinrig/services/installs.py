@@ -17,7 +17,7 @@ from twinrig.domain.ports import Host
 from twinrig.domain.profile import Profile
 from twinrig.engines.base import Engine
 from twinrig.messages import message
-from twinrig.services.folders import FolderView
+from twinrig.services.folders import FolderView, parents
 
 MANAGED = "/.local/share/twinrig/engines/"
 """Folders below this one are set up by Twinrig; ``current`` in them is a link that moves."""
@@ -49,6 +49,7 @@ USUAL_PLACES: tuple[str, ...] = (
 )
 """Where people keep environments; patterns, searched in this order."""
 
+_PACKAGE_KINDS = ("site-packages", "dist-packages")
 _CUDA = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"](\d+)\.(\d+)", re.MULTILINE)
 _TORCH = re.compile(r"^__version__\s*(?::[^=\n]*)?=\s*['\"]([^'\"]+)", re.MULTILINE)
 _VERSION = re.compile(r"^Version:\s*(\S+)", re.MULTILINE)
@@ -85,9 +86,11 @@ class EngineFinder:
         if engine is None or not engine.layout.package:
             return ()
         view = FolderView(self._host)
-        await self._host.home()  # an unreachable target is an error, not "nothing found"
+        own = [_environment(environment)] if environment else []
+        await view.prefetch(*_patterns(engine.layout, [*own, *self._places]))
+        await view.home()  # an unreachable target is an error, not "nothing found"
         usual = await _matching(view, self._places)
-        folders = await _matching(view, [_environment(environment)]) if environment else usual
+        folders = await _matching(view, own) if own else usual
         found = [
             await _install(view, engine, candidate)
             for candidate in await _candidates(view, engine.layout, folders, usual)
@@ -158,6 +161,43 @@ def _environment(path: str) -> str:
     """People also give the program or the ``bin`` folder; wildcards are taken literally."""
     trimmed = re.sub(r"/bin(/[^/]+)?/?$", "", path.rstrip("/")) or path
     return re.sub(r"([*?\[])", r"[\1]", trimmed)
+
+
+def _patterns(layout: InstallLayout, places: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Folders and files that a search looks at; relative places are nowhere."""
+    places = [place.rstrip("/") for place in places if place.startswith(("/", "~/"))]
+    sources = [path.rpartition("/")[0] for path in layout.checkout]
+    inner = ("", "/venv", "/.venv") if sources else ("",)
+    environments = [place + name for place in places for name in inner]
+    packages = [f"{e}/lib*/python*/{kind}" for e in environments for kind in _PACKAGE_KINDS]
+    checkouts = [
+        f"{folder}/{source}".rstrip("/")
+        for place in places
+        for folder in (place, place.rpartition("/")[0])
+        for source in sources
+    ]
+    folders = [
+        *(folder for place in places for folder in parents(place)),
+        *(f"{e}/{name}" for e in environments for name in ("bin", "lib", "lib64")),
+        *packages,
+        *(folder for folder in checkouts if folder),
+    ]
+    names = [
+        f"{_any_spelling(layout.package)}{end}-*.dist-info/METADATA" for end in ("", "[-_.]cpu")
+    ]
+    files = [
+        *(f"{e}/pyvenv.cfg" for e in environments),
+        *(f"{p}/{name}" for p in packages for name in (*names, "torch/version.py")),
+    ]
+    return list(dict.fromkeys(folders)), files
+
+
+def _any_spelling(package: str) -> str:
+    """A pattern: names of packages differ in case, and in what stands for a blank."""
+    return "".join(
+        "[-_.]" if c in "-_." else f"[{c.lower()}{c.upper()}]" if c.isalpha() else c
+        for c in package
+    )
 
 
 @dataclass(frozen=True)
@@ -241,7 +281,7 @@ async def _package_folders(view: FolderView, folder: str) -> list[tuple[str, str
         for entry in await view.entries(f"{folder}/{library}"):
             match = re.fullmatch(r"python(\d+)\.(\d+)", entry.name)
             if entry.is_dir and match:
-                for kind in ("site-packages", "dist-packages"):
+                for kind in _PACKAGE_KINDS:
                     place = f"{folder}/{library}/{entry.name}/{kind}"
                     found.append(((int(match[1]), int(match[2])), place))
     found.sort(key=lambda item: item[0], reverse=True)

@@ -17,7 +17,7 @@ from twinrig.domain.errors import DamagedFileError, UsageError
 from twinrig.domain.ports import FolderEntry, Host
 from twinrig.files import read_small, write_atomic
 from twinrig.messages import Message, message
-from twinrig.services.folders import FolderView
+from twinrig.services.folders import FolderView, parents
 
 USUAL_FOLDERS: tuple[str, ...] = (
     "~/models",
@@ -31,6 +31,9 @@ PARTIAL = ".partial"
 """End of a folder's name while its download is not finished and verified."""
 MAX_FOLDERS = 3000
 """Folders looked at in one scan; a whole disk added by mistake must end some time."""
+
+_DEPTH = 3
+"""Levels of folders below the one that is looked into."""
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _TOKENIZERS = {
@@ -115,20 +118,25 @@ class ModelLibrary:
 
     async def scan(self) -> tuple[ModelFolder, ...]:
         """Every model found, by name. Raises HostError when the target is unreachable."""
-        await self._host.home()
         view = FolderView(self._host)
         found: dict[str, ModelFolder] = {}
         budget = _Budget(MAX_FOLDERS)
         own = set(self._added())
-        for root in self.folders:
-            literal = re.sub(r"([*?\[])", r"[\1]", root) if root in own else root
-            for folder in await view.matching(literal):
-                await _walk(view, folder, folder, 3, found, budget)
+        roots = [re.sub(r"([*?\[])", r"[\1]", r) if r in own else r for r in self.folders]
+        levels = [root.rstrip("/") + "/*" * depth for root in roots for depth in range(_DEPTH + 1)]
+        await view.prefetch([*(p for r in roots for p in parents(r)), *levels], _described(levels))
+        await view.home()  # an unreachable target is an error, not "nothing found"
+        for root in roots:
+            for folder in await view.matching(root):
+                await _walk(view, folder, folder, _DEPTH, found, budget)
         return tuple(sorted(found.values(), key=lambda m: (m.name.casefold(), m.path)))
 
     async def describe(self, path: str) -> ModelFolder | None:
         """The model in one folder, None when it holds none."""
         view = FolderView(self._host)
+        literal = re.sub(r"([*?\[])", r"[\1]", path.rstrip("/"))
+        if literal.startswith(("/", "~/")):
+            await view.prefetch([literal], _described([literal]))
         folder = await view.expand(path)
         entries = await view.entries(folder)
         if not any(e.name == "config.json" for e in entries):
@@ -171,6 +179,11 @@ class ModelLibrary:
 @dataclass
 class _Budget:
     left: int
+
+
+def _described(folders: Sequence[str]) -> list[str]:
+    """Patterns of the files that a description reads."""
+    return [f"{folder}/{name}" for folder in folders for name in ("config.json", "*.index.json")]
 
 
 async def _walk(

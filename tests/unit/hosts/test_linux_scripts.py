@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinrig.domain.ports import Script
 from twinrig.hosts import linux_scripts as scripts
-from twinrig.hosts.linux_answers import parse_entries
+from twinrig.hosts.linux_answers import parse_entries, parse_glimpse
 
 
 def run(script: Script, stdin: bytes = b"", **environ: str) -> subprocess.CompletedProcess[bytes]:
@@ -119,3 +119,48 @@ def test_marked_processes_are_killed_and_others_are_not() -> None:
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+def glance(*patterns: str, most: int = 99, limit: int = 1000, **environ: str):
+    done = run(Script("glance", scripts.GLANCE, (str(most), str(limit), *patterns)), **environ)
+    assert done.returncode == 0
+    return parse_glimpse(done.stdout)
+
+
+def test_a_glance_shows_patterns_of_folders_and_files(tmp_path: Path) -> None:
+    home = tmp_path / "my home"
+    for name in ("a b/x", "c/x", ".hidden/x", "[odd]/x"):
+        (home / name).mkdir(parents=True)
+        (home / name / "f.txt").write_bytes(b"\0" + name.encode())
+    (home / "c" / "link").symlink_to("../a b")
+    (home / "c" / "broken").symlink_to("nowhere")
+    seen = glance("~", "~/*/x", "~/none", f"{home}/c/*", "--", "~/*/x/*.txt", HOME=str(home))
+    assert seen.home == str(home)
+    assert {e.name for e in seen.folders[str(home)]} == {"a b", "c", ".hidden", "[odd]"}
+    assert sorted(p.removeprefix(str(home)) for p in seen.folders if p != str(home)) == [
+        *("/[odd]/x", "/a b/x", "/c/link", "/c/x"),
+    ]
+    assert [e.name for e in seen.folders[f"{home}/c/link"]] == ["x"], "links are followed"
+    assert {p.removeprefix(str(home)): d for p, d in seen.files.items()} == {
+        "/a b/x/f.txt": b"\0a b/x",
+        "/c/x/f.txt": b"\0c/x",
+        "/[odd]/x/f.txt": b"\0[odd]/x",
+    }
+    odd = glance("--", "~/[[]odd]/x/f.txt", HOME=str(home))
+    assert list(odd.files.values()) == [b"\0[odd]/x"]
+
+
+def test_a_glance_has_bounds(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "f").write_bytes(b"x" * 40)
+    (tmp_path / "0" / "pipe").mkdir()
+    os.mkfifo(tmp_path / "0" / "fifo")
+    seen = glance(f"{tmp_path}/*", "--", f"{tmp_path}/*/f*", most=2, limit=100)
+    assert [Path(p).name for p in seen.folders] == ["0", "1"]
+    assert [d if d is None else len(d) for d in seen.files.values()] == [40, 40, None, None]
+
+
+def test_a_glance_at_nothing(tmp_path: Path) -> None:
+    seen = glance("--", HOME=str(tmp_path))
+    assert (seen.folders, seen.files) == ({}, {})

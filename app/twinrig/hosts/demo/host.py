@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from twinrig.domain.install import EngineInstall
-from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
+from twinrig.domain.ports import CommandResult, FolderEntry, Glimpse, ProcessInfo, Script
 from twinrig.domain.probes import PROBE_SCRIPT, ProbeRequest, format_frames
 from twinrig.hosts.demo.collective import answer, is_collective
 from twinrig.hosts.demo.load import DemoLoad, load_files, newest_load
@@ -78,6 +78,10 @@ class DemoHost:
     async def list_folder(self, path: str) -> tuple[FolderEntry, ...]:
         """A folder of the simulated machine."""
         return await asyncio.to_thread((await self._ready()).entries, path)
+
+    async def glance(self, folders: Sequence[str], files: Sequence[str]) -> Glimpse | None:
+        """Asking one by one is as quick."""
+        return None
 
     async def home(self) -> str:
         """Always the same."""

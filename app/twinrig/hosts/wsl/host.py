@@ -7,9 +7,9 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from twinrig.domain.errors import ConflictError, HostError
-from twinrig.domain.ports import CommandResult, FolderEntry, ProcessInfo, Script
+from twinrig.domain.ports import CommandResult, FolderEntry, Glimpse, ProcessInfo, Script
 from twinrig.hosts import linux_scripts as scripts
-from twinrig.hosts.linux_answers import parse_entries, parse_processes
+from twinrig.hosts.linux_answers import parse_entries, parse_glimpse, parse_processes
 from twinrig.hosts.wsl.call import WslCall
 from twinrig.hosts.wsl.distros import WslCatalogue
 from twinrig.hosts.wsl.exchange import Exchange
@@ -20,6 +20,7 @@ from twinrig.messages import N_, message
 RUN_ID_VARIABLE = "TWINRIG_RUN_ID"
 _READ_LIMIT_BYTES = 4 * 1024 * 1024
 _FILE_S = 30.0
+_GLANCE_FOLDERS, _GLANCE_BYTES = 3000, 16 * 1024 * 1024
 
 
 class WslHost:
@@ -116,6 +117,15 @@ class WslHost:
             return ()
         _check_readable(path, result)
         return parse_entries(result.stdout)
+
+    async def glance(self, folders: Sequence[str], files: Sequence[str]) -> Glimpse | None:
+        """One ``wsl.exe`` instead of one for each folder and file."""
+        bounds = (str(_GLANCE_FOLDERS), str(_GLANCE_BYTES))
+        words = (*bounds, *folders, "--", *files)
+        result = await self.run(Script("glance", scripts.GLANCE, words), timeout_s=_FILE_S)
+        seen = parse_glimpse(result.stdout) if result.returncode == 0 else None
+        self._home = seen.home if seen else self._home
+        return seen
 
     async def home(self) -> str:
         """Home of the distribution's default user."""
