@@ -72,6 +72,7 @@ def supervisor_parts(
         lambda: profiles.load(profile_id),
         on_wsl=rig.on_wsl,
         host=rig.onlooker,
+        engines=rig.engines,
     )
 
     good = LastGood(layout, profiles)

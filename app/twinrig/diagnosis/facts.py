@@ -62,14 +62,23 @@ ENVIRONMENT_NEEDLES = ("NCCL_", "VLLM_", "PYTORCH_", "CUDA_")
 _QUOTES = re.compile(r"[Tt]ry|[Ss]et |[Uu]se |run with|consider|[Pp]assing|incompatible|setting ")
 
 
+NOTED = "noted."
+"""Before the name of a fact that may be out of date, such as a version noted in a profile."""
 _ALIASES = {"exllamav3_version": "exllamav3", "vllm_version": "vllm"}
 
 
 class FactBook:
-    """Collects facts; the first value of a name stays, as a start says it first."""
+    """Collects facts; the first value of a name stays, as a start says it first.
+
+    What is given wins over the log; what is only noted counts where neither tells.
+    """
 
     def __init__(self, context: Mapping[str, str]) -> None:
-        self._given = {_ALIASES.get(name, name): value for name, value in context.items()}
+        given = {_ALIASES.get(name, name): value for name, value in context.items()}
+        self._given = {n: value for n, value in given.items() if not n.startswith(NOTED)}
+        self._noted = {
+            n.removeprefix(NOTED): value for n, value in given.items() if n.startswith(NOTED)
+        }
         self._read: dict[str, str] = {}
 
     def read(self, pattern: FactPattern, line: str) -> None:
@@ -88,11 +97,11 @@ class FactBook:
 
     def knows(self, name: str) -> bool:
         """Whether a fact was read or given."""
-        return name in self._read or name in self._given
+        return name in self._read or name in self._given or name in self._noted
 
     def facts(self) -> Mapping[str, str]:
         """Everything known."""
-        merged = {**self._read, **self._given}
+        merged = {**self._noted, **self._read, **self._given}
         allocator = " ".join(
             merged[name]
             for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from twinrig.diagnosis.explain import Report
+from twinrig.diagnosis.facts import NOTED
 from twinrig.diagnosis.normalise import LogDecoder
 from twinrig.domain.checks import CheckResult
 from twinrig.domain.errors import HostError, TwinrigError, UsageError
@@ -87,7 +88,9 @@ async def own_case(
     except TwinrigError:
         pass  # the log of a broken profile can be read all the same
     else:
-        facts.update(profile_facts(profile, on_wsl=bench.on_wsl))
+        facts.update(
+            profile_facts(profile, bench.engines.get(profile.engine.id), on_wsl=bench.on_wsl)
+        )
         secrets.extend(await _secret(bench, profile))
     path = bench.layout.log(profile_id)
     if needs_log and not path.exists():
@@ -123,6 +126,13 @@ async def _secret(bench: Workbench, profile: Profile) -> list[str]:
     return [key] if key else []
 
 
+def _versions(facts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Known versions, from the run or else as noted in the profile."""
+    names = ("vllm", "exllamav3", "wsl_version")
+    found = ((name, facts.get(name) or facts.get(f"{NOTED}{name}", "")) for name in names)
+    return [(name, version) for name, version in found if version]
+
+
 def case_report(case: Case, report: Report | None) -> str:
     """The masked report of a case, with the last lines of its log; ``report`` None: no log."""
     names = [platform.node(), _user()]
@@ -130,9 +140,7 @@ def case_report(case: Case, report: Report | None) -> str:
         diagnosis=report,
         log=() if case.path == "-" else tail(Path(case.path)),
         profile=case.profile,
-        versions=[
-            (n, case.facts[n]) for n in ("vllm", "exllamav3", "wsl_version") if n in case.facts
-        ],
+        versions=_versions(case.facts),
         checks=case.checks,
         changes=case.changes,
         state=case.state,

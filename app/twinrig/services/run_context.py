@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twinrig.diagnosis.crashes import is_asynchronous
 from twinrig.diagnosis.explain import PREVIOUS_CRASH, explain_exit
+from twinrig.diagnosis.facts import NOTED
 from twinrig.diagnosis.rules import Rules
 from twinrig.domain.errors import HostError, TwinrigError
 from twinrig.domain.ports import ExitStatus, Host
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import Failure
+from twinrig.engines.base import Engine
 
 KERNEL_LINES = 400
 CLOCK_SLACK_S = 5.0
@@ -22,18 +24,19 @@ _WORKER = "VLLM::"
 _MAX_ORPHANS = 32
 _PTRACE = "/proc/sys/kernel/yama/ptrace_scope"
 _DECISIVE = ("dxg", "oom", "Out of memory", "Killed process", "EXT4-fs", "NVRM", "Remounting")
-_VERSION_FACTS = {"vllm": "vllm", "tabbyapi": "exllamav3"}
 
 
-def profile_facts(profile: Profile, *, on_wsl: bool) -> dict[str, str]:
-    """Facts that rules may ask for, named as in the failure catalogue."""
+def profile_facts(profile: Profile, engine: Engine | None, *, on_wsl: bool) -> dict[str, str]:
+    """Facts that rules may ask for, named as in the failure catalogue.
+
+    The profile's version is that of the day on which it was made: the log of a run knows better.
+    """
     facts = {name: entry.value for name, entry in profile.env.items()}
     facts["platform"] = "wsl2" if on_wsl else "linux"
     facts["engine"] = profile.engine.id
     facts["model_path"] = profile.model.path
-    fact = _VERSION_FACTS.get(profile.engine.id)
-    if fact and profile.engine.version and fact == profile.engine.id:
-        facts[fact] = profile.engine.version
+    if engine is not None and engine.layout.package and profile.engine.version:
+        facts[f"{NOTED}{engine.layout.package}"] = profile.engine.version
     for name, value in profile.settings.items():
         facts[f"config.{name}"] = str(value).lower() if isinstance(value, bool) else str(value)
     size = profile.settings.get("tensor_parallel_size")
@@ -113,7 +116,9 @@ class ExitExplainer:
         *,
         on_wsl: bool,
         host: Host | None = None,
+        engines: Mapping[str, Engine] | None = None,
     ) -> None:
+        self._engines = engines or {}
         self._host = host
         self._orphans = ""
         self._beside: dict[str, str] = {}
@@ -151,6 +156,8 @@ class ExitExplainer:
 
     def _facts(self) -> dict[str, str]:
         try:
-            return profile_facts(self._load(), on_wsl=self._on_wsl)
+            profile = self._load()
+            engine = self._engines.get(profile.engine.id)
+            return profile_facts(profile, engine, on_wsl=self._on_wsl)
         except TwinrigError:
             return {}

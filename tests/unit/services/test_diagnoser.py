@@ -9,10 +9,12 @@ import pytest
 
 from fixtures.rule_samples import SHIPPED
 from twinrig import assets
+from twinrig.diagnosis.facts import FACT_PATTERNS, FactBook
 from twinrig.domain.checks import CheckResult, Finding, Status
 from twinrig.domain.errors import HostError, UsageError
 from twinrig.domain.ports import CommandResult, ExitStatus
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Profile
+from twinrig.engines.registry import load_engines
 from twinrig.messages import message
 from twinrig.services.case import Case, case_report, tail
 from twinrig.services.diagnoser import CHUNK_BYTES, Diagnoser
@@ -62,12 +64,25 @@ def test_facts_of_a_profile() -> None:
         env={"NCCL_P2P_DISABLE": EnvEntry("1")},
         settings={"tensor_parallel_size": 2, "enforce_eager": True},
     )
-    facts = profile_facts(made, on_wsl=True)
+    facts = profile_facts(made, load_engines(assets.read_text)["vllm"], on_wsl=True)
     assert facts["NCCL_P2P_DISABLE"] == "1" and facts["platform"] == "wsl2"
-    assert facts["vllm"] == "0.28.0" and facts["model_path"] == "/mnt/d/m"
+    assert facts["noted.vllm"] == "0.28.0" and facts["model_path"] == "/mnt/d/m"
     assert facts["tensor_parallel"] == "2" and facts["config.enforce_eager"] == "true"
     assert facts["config.tensor_parallel"] == "true"
-    assert profile_facts(profile(), on_wsl=False)["platform"] == "linux"
+    assert profile_facts(profile(), None, on_wsl=False)["platform"] == "linux"
+
+
+def test_the_log_knows_the_version_better_than_the_profile() -> None:
+    """A profile that was made with an old version is not told to update a new one."""
+    noted = {"noted.exllamav3": "0.0.43", "noted.vllm": "0.28.0"}
+    book = FactBook(noted)
+    assert book.facts()["exllamav3"] == "0.0.43" and book.knows("vllm")
+    for pattern in FACT_PATTERNS:
+        book.read(pattern, "INFO: exllamav3 version: 1.4.2")
+    assert book.facts()["exllamav3"] == "1.4.2"
+    assert book.facts()["vllm"] == "0.28.0"
+    told = FactBook({**noted, "exllamav3": "1.6.0"})
+    assert told.facts()["exllamav3"] == "1.6.0"
 
 
 class Kernel:

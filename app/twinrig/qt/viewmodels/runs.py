@@ -105,7 +105,10 @@ async def cause_stream(workbench: Workbench, profile_id: str) -> AsyncIterator[F
     """What the log of a running server shows to be wrong, each time that changes."""
     rules = await asyncio.to_thread(load_shipped, assets.read_text)
     profile, _error = await load_or_none(workbench, profile_id)
-    facts = {} if profile is None else profile_facts(profile, on_wsl=workbench.on_wsl)
+    facts: dict[str, str] = {}
+    if profile is not None:
+        engine = workbench.engines.get(profile.engine.id)
+        facts = profile_facts(profile, engine, on_wsl=workbench.on_wsl)
     path = workbench.layout.log(profile_id)
     async for failure in live_failures(path, rules, facts, workbench.clock):
         yield failure
