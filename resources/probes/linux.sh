@@ -131,7 +131,7 @@ probe_shell_settings() {
 }
 
 # python=, interpreter=ok|missing, dist NAME VERSION, torch_cuda=, cudart=N (present),
-# vllm_cudart=N (what the compiled part of vLLM asks for)
+# vllm_cudart=N (what the compiled part of vLLM asks for), source FILE TEXT
 probe_environment() {
   [ -n "$VENV" ] || return 0
   local place site name
@@ -139,6 +139,7 @@ probe_environment() {
   [ -d "$place" ] || { echo "missing=yes"; return 0; }
   [ -r "$place/pyvenv.cfg" ] && sed -n 's/^version\(_info\)\{0,1\} *= */python=/p' "$place/pyvenv.cfg"
   if [ -x "$place/bin/python" ]; then echo "interpreter=ok"; else echo "interpreter=missing"; fi
+  list_source "${place%/*}"
   for site in "$place"/lib/python3*/site-packages; do
     [ -d "$site" ] || continue
     name=${site%/site-packages}
@@ -146,6 +147,12 @@ probe_environment() {
     list_dists "$site"
     list_cuda "$site"
   done
+}
+
+# source FILE TEXT: lines by which a checkout without versions tells whether it has a known fault
+list_source() {
+  local file=endpoints/OAI/utils/chat_completion.py
+  [ ! -r "$1/$file" ] || sed -n "s|^ *\\(generation = .*\\)|source $file \\1|p" "$1/$file" | head -n 9
 }
 
 list_dists() {

@@ -1,24 +1,40 @@
 """Is this exllamav3 free of the faults that are known of its versions?
 
-Sources: exllamav3's history up to 1.6.5. The package of that name on the public index holds
-sources only; ready wheels carry ``+cuNNN.torchX.Y``. Tensor parallelism under WSL used host
-addresses before 1.1.0; a flag race in small gathers was there from 0.0.38 to 1.5.3.
+The faults are rows of ``resources/engines/faults.yaml``. The package of that name on the public
+index holds sources only; ready wheels carry ``+cuNNN.torchX.Y``.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+from twinrig import assets
 from twinrig.checks.engine_facts import dist_version, within
-from twinrig.checks.judging import evidence_of, failed, on_wsl, passed, probe_fault, unknown, warned
-from twinrig.checks.profile_facts import rank_count
-from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Severity
-from twinrig.domain.profile import Profile
-from twinrig.messages import N_, message
+from twinrig.checks.judging import (
+    evidence_of,
+    failed,
+    on_wsl,
+    passed,
+    probe_fault,
+    tagged,
+    unknown,
+    warned,
+)
+from twinrig.domain.checks import Check, CheckResult, Evidence, Facts, Finding, Severity, Status
+from twinrig.engines.faults import KnownFault, faults_of, load_faults
+from twinrig.messages import N_, Message, message
 
 ID = "exllamav3-version"
 
 
+@cache
+def known_faults() -> tuple[KnownFault, ...]:
+    """All rows, read once."""
+    return load_faults(assets.read_text("engines/faults.yaml"))
+
+
 def judge(facts: Facts) -> CheckResult:
-    """Worst fault first; layer split is not concerned by those of tensor parallelism."""
+    """What stops the server first, then what a newer version has mended."""
     output = facts.probe("environment")
     if (fault := probe_fault(ID, output)) is not None:
         return fault
@@ -27,11 +43,7 @@ def judge(facts: Facts) -> CheckResult:
         return unknown(
             ID, message("The version of exllamav3 could not be read."), evidence_of(output)
         )
-    return (
-        _source_package(version, facts)
-        or _old(version, facts)
-        or passed(ID, message("exllamav3 {version}", version=version), evidence_of(output))
-    )
+    return _source_package(version, facts) or _by_faults(version, facts)
 
 
 def _source_package(version: str, facts: Facts) -> CheckResult | None:
@@ -53,65 +65,40 @@ def _source_package(version: str, facts: Facts) -> CheckResult | None:
     )
 
 
-def _old(version: str, facts: Facts) -> CheckResult | None:
-    evidence = evidence_of(facts.probe("environment"))
-    params = (("version", version),)
-    if _drafts(facts.profile) and within(version, "<1.0.0"):
-        return warned(
-            ID,
-            message(
-                "exllamav3 {version} repeats itself when it guesses ahead for several requests; "
-                "1.0.0 mended it.",
-                version=version,
-            ),
-            Finding(
-                "exl3-draft-rewind",
-                params,
-                Severity.WARNING,
-                ("pkg-upgrade-exllamav3",),
-            ),
-            evidence,
-        )
-    if rank_count(facts.profile) < 2:
-        return None
-    if on_wsl(facts) and within(version, "<1.1.0"):
-        return failed(
-            ID,
-            message(
-                "Tensor parallelism of exllamav3 {version} reads wrong addresses under WSL; "
-                "1.1.0 and newer do not.",
-                version=version,
-            ),
-            Finding(
-                "exl3-tp-hostptr",
-                params,
-                fixes=("pkg-upgrade-exllamav3", "tabby-disable-tp", "exl3-own-gather"),
-            ),
-            evidence,
-        )
-    if within(version, ">=0.0.38,<1.6.0"):
-        return warned(
-            ID,
-            message(
-                "In exllamav3 {version} ranks may lose step with each other; 1.6.0 mended it.",
-                version=version,
-            ),
-            Finding(
-                "exl3-tp-sync-timeout",
-                params,
-                Severity.WARNING,
-                ("pkg-upgrade-exllamav3", "tabby-disable-tp"),
-            ),
-            evidence,
-        )
-    return None
+def _by_faults(version: str, facts: Facts) -> CheckResult:
+    """A fault that no version is free of is told, but warned of nobody can do anything about."""
+    found = sorted(_faults(version, facts), key=lambda f: (not f.stops, not f.fixed_in))
+    evidence = (
+        evidence_of(facts.probe("environment")),
+        *(Evidence(fault.id, _words(fault)) for fault in found),
+    )
+    if not found:
+        return passed(ID, message("exllamav3 {version}", version=version), *evidence)
+    worst = found[0]
+    text = message("exllamav3 {version}: {fault}", version=version, fault=Message(worst.text))
+    step = Message(worst.next_step)
+    if not worst.fixed_in:
+        return CheckResult(ID, Status.PASS, text, evidence=evidence, next_step=step)
+    severity = Severity.BLOCKING if worst.stops else Severity.WARNING
+    finding = Finding(worst.id, (("version", version),), severity, worst.fixes)
+    tell = failed if worst.stops else warned
+    return tell(ID, text, finding, *evidence, next_step=step)
 
 
-def _drafts(profile: Profile | None) -> bool:
-    """Speculative decoding for several requests at a time; unset leaves it to tabbyAPI."""
-    if profile is None or profile.settings.get("draft_mode") in (None, "disabled"):
-        return False
-    return profile.settings.get("max_batch_size") != 1
+def _faults(version: str, facts: Facts) -> tuple[KnownFault, ...]:
+    if facts.profile is None:
+        return ()
+    lines = [line.partition(" ") for line in tagged(facts.probe("environment"), "source")]
+    sources: dict[str, str] = {}
+    for path, _, text in lines:
+        sources[path] = f"{sources.get(path, '')}{text}\n"
+    platform = "wsl" if on_wsl(facts) else "linux"
+    return faults_of(known_faults(), facts.profile, version, platform=platform, sources=sources)
+
+
+def _words(fault: KnownFault) -> str:
+    mended = f"fixed in {fault.fixed_in}" if fault.fixed_in else "in all versions so far"
+    return " ".join((mended, *fault.upstream))
 
 
 CHECK = Check(
@@ -124,8 +111,11 @@ CHECK = Check(
     engines=("tabbyapi",),
     findings=(
         "exl3-source-package",
+        "exl3-gather-offset",
+        "exl3-gather-race",
         "exl3-tp-hostptr",
         "exl3-tp-sync-timeout",
         "exl3-draft-rewind",
+        "tabby-disconnect-prefill",
     ),
 )

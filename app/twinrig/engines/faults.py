@@ -49,8 +49,8 @@ class Condition:
 class KnownFault:
     """One row. ``text`` and ``next_step`` are marked sentences, ``fixes`` fix ids, best first.
 
-    ``fixed_in`` is "" while no version is known to be free of it. ``log`` is what the engine
-    writes when it happens.
+    ``fixed_in`` is "" while no version is known to be free of it. ``stops``: nothing works with
+    it, on its ``platforms`` (none = all). ``log`` is what the engine writes when it happens.
     """
 
     id: str
@@ -63,6 +63,7 @@ class KnownFault:
     fixed_in: str = ""
     upstream: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
+    stops: bool = False
     source: str = ""
     marker: str = ""
     log: str = ""
@@ -131,6 +132,7 @@ def _fault(row: Mapping[str, Any]) -> KnownFault:
         fixed_in=row["fixed_in"],
         upstream=tuple(row["upstream"]),
         platforms=tuple(row.get("platforms", ())),
+        stops=bool(row.get("stops", False)),
         source=row.get("source", ""),
         marker=row.get("marker", ""),
         log=row.get("log", ""),

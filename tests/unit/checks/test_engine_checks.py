@@ -97,14 +97,81 @@ def exl3(version: str, **changes: Any) -> Facts:
     [
         ("0.0.43+cu128.torch2.9.0", "exl3-tp-hostptr"),
         ("1.0.0+cu128.torch2.9.0", "exl3-tp-hostptr"),
-        ("1.1.0+cu128.torch2.9.0", "exl3-tp-sync-timeout"),
-        ("1.5.3+cu132.torch2.11.0", "exl3-tp-sync-timeout"),
-        ("1.6.0+cu132.torch2.11.0", ""),
+        ("1.1.0+cu128.torch2.9.0", ""),
         ("1.6.5", "exl3-source-package"),
     ],
 )
 def test_exllamav3_faults_by_version(version: str, found: str) -> None:
     assert kind(exllamav3_version.judge(exl3(version))) == found
+
+
+LINUX = answer("system", "kernel=6.8.0\nwsl=no\nos=Debian\nuser=u\n")
+MTP = {"draft_mode": "mtp", "max_batch_size": 8}
+WHEEL = "+cu128.torch2.9.0"
+UPGRADE_THEN_SPLIT = ("pkg-upgrade-exllamav3", "tabby-disable-tp")
+
+
+def exl3_with(version: str, on_wsl: bool = True, **settings: Any) -> CheckResult:
+    profile = replace(TABBY_PROFILE, settings={"tensor_parallel": False, **settings})
+    found = exl3(f"{version}{WHEEL}", profile=profile)
+    if not on_wsl:
+        found = replace(found, probes={**found.probes, "system": LINUX})
+    return exllamav3_version.judge(found)
+
+
+@pytest.mark.parametrize(
+    ("finding", "bad", "good", "on_wsl", "settings", "status"),
+    [
+        ("exl3-gather-offset", "0.0.43", "1.1.0", False, {"tensor_parallel": True}, Status.WARN),
+        ("exl3-gather-race", "1.0.0", "1.1.0", False, {"tensor_parallel": True}, Status.WARN),
+        ("exl3-tp-hostptr", "1.0.0", "1.1.0", True, {"tensor_parallel": True}, Status.FAIL),
+        (
+            "exl3-tp-sync-timeout",
+            "1.5.3",
+            "1.6.0",
+            True,
+            {"tensor_parallel": True, "draft_mode": "mtp", "max_batch_size": 1},
+            Status.WARN,
+        ),
+        ("exl3-draft-rewind", "0.0.43", "1.0.0", True, MTP, Status.WARN),
+    ],
+)
+def test_each_fault_of_a_version_is_warned_of_and_the_cure_comes_first(
+    finding: str, bad: str, good: str, on_wsl: bool, settings: dict[str, Any], status: Status
+) -> None:
+    result = exl3_with(bad, on_wsl, **settings)
+    assert (kind(result), result.status) == (finding, status)
+    assert result.finding is not None and result.next_step is not None
+    assert result.finding.fixes[0] == "pkg-upgrade-exllamav3"
+    if settings.get("tensor_parallel"):
+        assert result.finding.fixes[:2] == UPGRADE_THEN_SPLIT
+    assert "Update exllamav3" in str(result.next_step)
+    assert bad in str(result.summary)
+    assert exl3_with(good, on_wsl, **settings).finding is None
+
+
+def test_a_fault_without_a_cure_is_told_and_not_warned_of() -> None:
+    result = exl3_with("1.6.5", max_batch_size=8)
+    assert result.status is Status.PASS and result.finding is None
+    assert "below the cache size" in str(result.next_step)
+    assert exl3_with("1.6.5", max_batch_size=4).next_step is None
+
+
+def test_a_fault_of_the_checkout_is_told_by_its_source() -> None:
+    file = "source endpoints/OAI/utils/chat_completion.py generation = "
+    old = answer("environment", f'{TABBY_ENVIRONMENT}{file}{{"x": 1}}\n{file}{{}}\n')
+    result = exllamav3_version.judge(tabby(old))
+    assert kind(result) == "tabby-disconnect-prefill" and result.status is Status.WARN
+    assert result.finding is not None and result.finding.fixes == ("pkg-upgrade-tabbyapi",)
+    new = answer("environment", f'{TABBY_ENVIRONMENT}{file}{{"index": task_idx}}\n')
+    assert exllamav3_version.judge(tabby(new)).status is Status.PASS
+
+
+def test_the_check_names_every_fault_that_it_can_find() -> None:
+    rows = exllamav3_version.known_faults()
+    findings = {fault.id for fault in rows if fault.fixed_in}
+    assert set(exllamav3_version.CHECK.findings) == findings | {"exl3-source-package"}
+    assert {fault.engine_id for fault in rows} == set(exllamav3_version.CHECK.engines)
 
 
 def test_layer_split_is_not_concerned_by_faults_of_tensor_parallelism() -> None:

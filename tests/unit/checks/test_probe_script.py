@@ -252,6 +252,17 @@ def test_environment_is_read_and_nothing_in_it_is_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_checkout_around_the_environment_shows_its_telling_lines(tmp_path: Path) -> None:
+    file = "endpoints/OAI/utils/chat_completion.py"
+    put(tmp_path, f"tabby API/{file}", "async def f():\n    generation = {}\n    x = generation\n")
+    put(tmp_path, "tabby API/venv/pyvenv.cfg", "version = 3.12.3\n")
+    venv = tmp_path / "tabby API/venv"
+    lines = ask("environment", environment=str(venv))["environment"].stdout.splitlines()
+    assert [line for line in lines if line.startswith("source")] == [
+        f"source {file} generation = {{}}"
+    ]
+
+
 def test_environment_that_is_missing_or_lost_its_python(tmp_path: Path) -> None:
     gone = ask("environment", environment=str(tmp_path / "gone"))["environment"]
     assert gone.stdout == "missing=yes\n"

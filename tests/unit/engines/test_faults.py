@@ -24,6 +24,7 @@ def found(
     faults: tuple[KnownFault, ...], version: str, settings: dict, engine: str = "tabbyapi", **more
 ) -> set[str]:
     profile = Profile("p", "P", "local", EngineRef(engine), ModelRef("/m"), settings=settings)
+    more.setdefault("platform", "wsl")
     return {fault.id for fault in faults_of(faults, profile, version, **more)}
 
 
@@ -32,10 +33,10 @@ def found(
     [
         ("exl3-gather-offset", TP, ("0.0.43+cu128.torch2.9.0", "0.0.6"), ("1.0.0", "1.4.2")),
         ("exl3-gather-race", TP, ("0.0.43", "1.0.0"), ("1.1.0", "1.6.5")),
-        ("exl3-host-pointer", TP, ("0.0.43", "1.0.0"), ("1.1.0", "1.6.5")),
-        ("exl3-gather-small-race", {**TP, **MTP}, ("0.0.38", "1.5.3"), ("0.0.36", "1.6.0")),
+        ("exl3-tp-hostptr", TP, ("0.0.43", "1.0.0"), ("1.1.0", "1.6.5")),
+        ("exl3-tp-sync-timeout", {**TP, **MTP}, ("0.0.38", "1.5.3"), ("0.0.36", "1.6.0")),
         ("exl3-draft-rewind", MTP, ("0.0.41", "0.0.43"), ("1.0.0", "1.6.5")),
-        ("exl3-recurrent-page", {"max_batch_size": 8}, ("0.0.43", "1.6.5", ""), ()),
+        ("exl3-recurrent-assert", {"max_batch_size": 8}, ("0.0.43", "1.6.5", ""), ()),
     ],
 )
 def test_a_fault_ends_with_its_cure(
@@ -64,6 +65,7 @@ def test_a_fault_of_windows_does_not_frighten_others(faults: tuple[KnownFault, .
     name = "exl3-native-reduce-timeout"
     assert name in found(faults, "1.1.0", TP, platform="windows")
     assert name not in found(faults, "1.1.0", TP)
+    assert "exl3-tp-hostptr" not in found(faults, "1.0.0", TP, platform="linux")
     nccl = {**TP, "tensor_parallel_backend": "nccl"}
     assert name not in found(faults, "1.1.0", nccl, platform="windows")
 
@@ -80,13 +82,13 @@ def test_the_first_users_setup_is_clean_after_the_upgrade(faults: tuple[KnownFau
     assert found(faults, "0.0.43", settings) == {
         "exl3-gather-offset",
         "exl3-gather-race",
-        "exl3-host-pointer",
+        "exl3-tp-hostptr",
     }
     assert found(faults, "1.4.2", settings) == set()
 
 
 def test_nothing_is_claimed_about_an_unknown_version(faults: tuple[KnownFault, ...]) -> None:
-    assert found(faults, "", {**TP, **MTP}) == {"exl3-recurrent-page"}
+    assert found(faults, "", {**TP, **MTP}) == {"exl3-recurrent-assert"}
 
 
 def test_the_table_is_whole(faults: tuple[KnownFault, ...]) -> None:
