@@ -10,7 +10,7 @@ import re
 
 from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import FixPlan, ProfileStep
-from twinrig.fixes.planning import NotForThisEngineError, needs_profile, nothing_to_change
+from twinrig.fixes.planning import TABBY, needs_profile, nothing_to_change, only_for
 from twinrig.messages import N_, Message, message
 
 OLD_NAME, NEW_NAME = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
@@ -76,10 +76,7 @@ class ExpandableOn:
         """Raises NotForThisEngineError for vLLM, whose custom all-reduce it breaks."""
         profile = needs_profile(facts.profile)
         title = message("Switch expandable segments on")
-        if profile.engine.id != "tabbyapi":
-            raise NotForThisEngineError(
-                message("“{fix}” is not for {engine}.", fix=title, engine=profile.engine.id)
-            )
+        only_for(TABBY, profile, title)
         name = NEW_NAME if _torch_version(facts) >= (2, 9) else OLD_NAME
         present = profile.env[name].value if name in profile.env else ""
         kept = _without_entry(present)

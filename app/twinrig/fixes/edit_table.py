@@ -1,16 +1,15 @@
 """Rows of the profile edits. Sources: the failure catalogue and the engines as released.
 
-Order of keys in a row: what it is, what it changes, where it may be used. The allocator's
-expandable segments stand in their own module, as the two engines need opposite settings.
+Order of keys in a row: what it is, what it changes, where it may be used. tabbyAPI's rows are
+of its config models of August 2026. The allocator's expandable segments stand in their own
+module, as the two engines need opposite settings.
 """
 
 from __future__ import annotations
 
+from twinrig.fixes.planning import TABBY, VLLM
 from twinrig.fixes.profile_edits import FreeShare, FromFinding, ProfileEdit, Scaled
-from twinrig.fixes.tabby_table import TABBY_EDITS
 from twinrig.messages import N_
-
-_VLLM = frozenset({"vllm"})
 
 NCCL_EDITS: tuple[ProfileEdit, ...] = (
     ProfileEdit(
@@ -80,7 +79,7 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use vLLM's own sampler instead of FlashInfer's"),
         "FlashInfer's sampler could not be built or ran out of memory",
         env={"VLLM_USE_FLASHINFER_SAMPLER": "0"},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Sampling becomes a little slower."),
     ),
     ProfileEdit(
@@ -95,14 +94,14 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         N_("Start the workers afresh instead of forking them"),
         "a forked worker cannot use CUDA again",
         env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
-        engines=_VLLM,
+        engines=VLLM,
     ),
     ProfileEdit(
         "env-vllm-pin-memory",
         N_("Let vLLM pin memory under WSL2"),
         "parts of vLLM need pinned memory, which it avoids under WSL2",
         env={"VLLM_WSL2_ENABLE_PIN_MEMORY": "1"},
-        engines=_VLLM,
+        engines=VLLM,
         versions=">=0.24",
         risk=N_("Pinned memory counts against a limit of Windows; large amounts fail."),
     ),
@@ -111,7 +110,7 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         N_("Give vLLM 30 minutes to get ready"),
         "loading takes longer than vLLM waits for its engine process",
         env={"VLLM_ENGINE_READY_TIMEOUT_S": "1800"},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("A start that hangs is noticed later."),
     ),
     ProfileEdit(
@@ -119,7 +118,7 @@ ENVIRONMENT_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use vLLM's older model runner"),
         "the newer model runner needs memory access that WSL2 does not offer",
         env={"VLLM_USE_V2_MODEL_RUNNER": "0"},
-        engines=_VLLM,
+        engines=VLLM,
         versions=">=0.22",
     ),
     ProfileEdit(
@@ -148,7 +147,7 @@ PARALLEL_EDITS: tuple[ProfileEdit, ...] = (
         N_("Switch custom all-reduce off"),
         "vLLM's own all-reduce needs direct access between the cards",
         settings={"disable_custom_all_reduce": True},
-        engines=_VLLM,
+        engines=VLLM,
     ),
     ProfileEdit(
         "cfg-tp-1",
@@ -170,7 +169,7 @@ PARALLEL_EDITS: tuple[ProfileEdit, ...] = (
         N_("Give each card half of the layers"),
         "the cards cannot work on one layer together",
         settings={"tensor_parallel_size": 1, "pipeline_parallel_size": 2},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("One reply is not faster than on a single card."),
     ),
 )
@@ -206,7 +205,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
                 Scaled((), offset=-0.05, minimum=0.3, maximum=0.97, start=0.9, whole=False)
             )
         },
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("The KV cache becomes smaller."),
     ),
     ProfileEdit(
@@ -218,7 +217,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
                 (), offset=0.03, minimum=0.3, maximum=0.97, start=0.9, whole=False
             )
         },
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Keep half a GiB free on the card that drives the screen."),
     ),
     ProfileEdit(
@@ -226,7 +225,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Store the KV cache in 8 bits"),
         "the KV cache is too large",
         settings={"kv_cache_dtype": "fp8"},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Replies may become slightly worse."),
     ),
     ProfileEdit(
@@ -234,7 +233,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Read prompts in smaller pieces"),
         "activations of long prompt pieces do not fit",
         settings={"max_num_batched_tokens": Scaled((), factor=0.5, minimum=256, start=4096)},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Long prompts are read more slowly."),
     ),
     ProfileEdit(
@@ -242,7 +241,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Serve fewer requests at once"),
         "buffers for many requests at once do not fit",
         settings={"max_num_seqs": Scaled((), factor=0.5, minimum=1, start=32)},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("More requests wait for each other."),
     ),
     ProfileEdit(
@@ -250,7 +249,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Keep fewer weights in RAM"),
         "pinned RAM is limited under WSL2",
         settings={"cpu_offload_gb": Scaled((), factor=0.5, minimum=0, whole=False)},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("More of the model must fit on the cards."),
     ),
     ProfileEdit(
@@ -258,7 +257,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Run without CUDA graphs"),
         "capturing CUDA graphs fails or takes too much memory",
         settings={"enforce_eager": True},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Replies become slower."),
     ),
     ProfileEdit(
@@ -266,14 +265,14 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Compute in float16"),
         "the card does not know bfloat16",
         settings={"dtype": "half"},
-        engines=_VLLM,
+        engines=VLLM,
     ),
     ProfileEdit(
         "flag-no-sleep-mode",
         N_("Do without sleep mode"),
         "sleep mode does not work together with expandable segments",
         settings={"enable_sleep_mode": None},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("The cards cannot be freed while the server waits."),
     ),
     ProfileEdit(
@@ -281,7 +280,7 @@ MEMORY_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use another kernel for the quantised weights"),
         "the kernel that was chosen cannot run on this card",
         settings={"quantization": FromFinding(("quantization",), text=True)},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Replies become slower."),
     ),
 )
@@ -316,7 +315,7 @@ SERVING_EDITS: tuple[ProfileEdit, ...] = (
         N_("Let the model bring its own program code"),
         "the model needs program code that it brings along",
         settings={"trust_remote_code": True},
-        engines=_VLLM,
+        engines=VLLM,
         risk=N_("Code from the model's download runs with your rights; look at it first."),
     ),
     ProfileEdit(
@@ -324,7 +323,56 @@ SERVING_EDITS: tuple[ProfileEdit, ...] = (
         N_("Use a chat template from a file"),
         "the model brings no chat template",
         settings={"chat_template": FromFinding(("template",), text=True)},
-        engines=_VLLM,
+        engines=VLLM,
+    ),
+)
+
+TABBY_EDITS: tuple[ProfileEdit, ...] = (
+    ProfileEdit(
+        "tabby-disable-tp",
+        N_("Give each card half of the layers"),
+        "the cards cannot work on one layer together",
+        settings={"tensor_parallel": False},
+        engines=TABBY,
+        risk=N_("Replies become slower: only one card works at a time."),
+    ),
+    ProfileEdit(
+        "tabby-backend-nccl",
+        N_("Let tabbyAPI join the cards with NCCL"),
+        "exllamav3's own way between the cards does not work here",
+        settings={"tensor_parallel_backend": "nccl"},
+        engines=TABBY,
+        risk=N_("NCCL must work on this machine; run its check first."),
+    ),
+    ProfileEdit(
+        "tabby-malloc-async-false",
+        N_("Let tabbyAPI keep its allocator setting"),
+        "tabbyAPI would overwrite the allocator settings of the environment",
+        settings={"cuda_malloc_async": False},
+        engines=TABBY,
+    ),
+    ProfileEdit(
+        "tabby-lower-batch",
+        N_("Serve fewer requests at once"),
+        "requests at once need more cache than there is",
+        settings={"max_batch_size": Scaled((), factor=0.5, minimum=1, start=4)},
+        engines=TABBY,
+        risk=N_("More requests wait for each other."),
+    ),
+    ProfileEdit(
+        "tabby-lower-chunk",
+        N_("Read prompts in smaller pieces"),
+        "activations of long prompt pieces do not fit",
+        settings={"chunk_size": Scaled((), factor=0.5, minimum=256, start=2048, round_down_to=256)},
+        engines=TABBY,
+        risk=N_("Long prompts are read more slowly."),
+    ),
+    ProfileEdit(
+        "tabby-prompt-template",
+        N_("Choose a prompt template"),
+        "the model brings no prompt template",
+        settings={"prompt_template": FromFinding(("template",), text=True)},
+        engines=TABBY,
     ),
 )
 

@@ -13,10 +13,12 @@ from twinrig.domain.fixes import FixPlan, ProfileStep, WriteFileStep
 from twinrig.domain.install import EngineInstall
 from twinrig.domain.profile import Profile
 from twinrig.fixes.planning import (
+    TABBY,
     NotForThisEngineError,
     UndecidedError,
     needs_profile,
     nothing_to_change,
+    only_for,
 )
 from twinrig.messages import N_, Message, message
 
@@ -63,13 +65,10 @@ class OwnGather:
 
 
 def _refuse_others(profile: Profile, title: Message) -> None:
+    only_for(TABBY, profile, title)
     settings = profile.settings
     wanted = settings.get("tensor_parallel") is True
-    if (
-        profile.engine.id != "tabbyapi"
-        or not wanted
-        or settings.get("tensor_parallel_backend", "native") != "nccl"
-    ):
+    if not wanted or settings.get("tensor_parallel_backend", "native") != "nccl":
         raise NotForThisEngineError(
             message("“{fix}” needs tabbyAPI with tensor parallelism over NCCL.", fix=title),
             message("Choose the backend nccl in the profile, or update exllamav3."),

@@ -6,6 +6,10 @@ from twinrig.domain.errors import UsageError
 from twinrig.domain.profile import Profile
 from twinrig.messages import Message, message
 
+TABBY = frozenset({"tabbyapi"})
+VLLM = frozenset({"vllm"})
+"""Engines that a fix is for, in one place for all of them."""
+
 
 class NothingToChangeError(UsageError):
     """What the fix would set is set already: it cannot be the way out."""
@@ -27,6 +31,14 @@ def needs_profile(profile: Profile | None) -> Profile:
             message("Choose the profile and try again."),
         )
     return profile
+
+
+def only_for(engines: frozenset[str], profile: Profile, title: Message) -> None:
+    """Raises NotForThisEngineError for an engine that is not among those a fix is for."""
+    if profile.engine.id not in engines:
+        raise NotForThisEngineError(
+            message("“{fix}” is not for {engine}.", fix=title, engine=profile.engine.id)
+        )
 
 
 def nothing_to_change(title: Message) -> NothingToChangeError:

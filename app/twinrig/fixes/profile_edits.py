@@ -17,6 +17,7 @@ from twinrig.fixes.planning import (
     UndecidedError,
     needs_profile,
     nothing_to_change,
+    only_for,
 )
 from twinrig.messages import Message, message
 
@@ -143,11 +144,8 @@ def read_field(profile: Profile, name: str) -> object:
 
 
 def _refuse_foreign_engine(row: ProfileEdit, profile: Profile, facts: Facts) -> None:
-    engine = profile.engine.id
-    if row.engines and engine not in row.engines:
-        raise NotForThisEngineError(
-            message("“{fix}” is not for {engine}.", fix=Message(row.title), engine=engine)
-        )
+    if row.engines:
+        only_for(row.engines, profile, Message(row.title))
     version = facts.install.version if facts.install else profile.engine.version
     if not row.versions or not version:
         return
@@ -160,7 +158,7 @@ def _refuse_foreign_engine(row: ProfileEdit, profile: Profile, facts: Facts) -> 
             message(
                 "“{fix}” does not exist in {engine} {version}.",
                 fix=Message(row.title),
-                engine=engine,
+                engine=profile.engine.id,
                 version=version,
             )
         )

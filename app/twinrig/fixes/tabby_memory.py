@@ -12,10 +12,11 @@ from twinrig.domain.checks import Facts, Finding
 from twinrig.domain.fixes import FixPlan, ProfileStep
 from twinrig.domain.profile import Profile
 from twinrig.fixes.planning import (
-    NotForThisEngineError,
+    TABBY,
     UndecidedError,
     needs_profile,
     nothing_to_change,
+    only_for,
 )
 from twinrig.messages import N_, Message, message
 
@@ -123,10 +124,7 @@ class GpuSplit:
 
 def _tabby(facts: Facts, title: str) -> Profile:
     profile = needs_profile(facts.profile)
-    if profile.engine.id != "tabbyapi":
-        raise NotForThisEngineError(
-            message("“{fix}” is not for {engine}.", fix=Message(title), engine=profile.engine.id)
-        )
+    only_for(TABBY, profile, Message(title))
     return profile
 
 
