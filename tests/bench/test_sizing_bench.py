@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.sizing_models import ALL
-from twinrig.domain.memory import SizingSettings
+from twinrig.domain.memory import SizingRules, SizingSettings
 from twinrig.sizing.cards import nominal_card
 from twinrig.sizing.estimate import SizedModel, estimate, sized_model
 from twinrig.sizing.solve import best_quantization, largest_context, levers
@@ -18,6 +18,7 @@ CARDS = (nominal_card(24), nominal_card(24))
 VLLM = SizingSettings(cards=CARDS, quantization="awq-int4", context_tokens=32_768)
 LAYERS = SizingSettings(
     engine_id="tabbyapi",
+    rules=SizingRules.EXL3,
     cards=CARDS,
     bits_per_weight=3.0,
     cache_mode="4,4",
@@ -25,6 +26,7 @@ LAYERS = SizingSettings(
 )
 SHARED = SizingSettings(
     engine_id="tabbyapi",
+    rules=SizingRules.EXL3,
     cards=CARDS,
     tensor_parallel=2,
     bits_per_weight=3.0,

@@ -337,7 +337,13 @@ class PageWorkbench:
     def estimating(self) -> Estimating:
         store = CalibrationStore(calibration_path(self.layout.root))
         return Estimating(
-            self.host, self.open_gpu_probe, self.controller, self.clock, store, self.on_wsl
+            self.host,
+            self.open_gpu_probe,
+            self.controller,
+            self.clock,
+            store,
+            self.on_wsl,
+            self.engines,
         )
 
     def lan(self) -> LanSharing:

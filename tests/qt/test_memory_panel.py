@@ -224,10 +224,12 @@ def test_answers_without_cards_list_the_needs(workbench) -> None:
     from fixtures.sizing_models import DENSE_8B, FALCON_7B
 
     profile = workbench.profiles.list().profiles[0]
-    bare = answer(SizingFacts(MODEL, sized_model(DENSE_8B)), profile)
+    bare = answer(SizingFacts(MODEL, sized_model(DENSE_8B), engines=workbench.engines), profile)
     assert bare.plan.kv_needed_bytes > 0
     assert "not known" in str(bare.plan.summary)
     cards = (nominal_card(24),) * 2
-    refused = answer(SizingFacts(MODEL, sized_model(FALCON_7B), cards=cards), profile)
+    refused = answer(
+        SizingFacts(MODEL, sized_model(FALCON_7B), cards=cards, engines=workbench.engines), profile
+    )
     assert "attention heads (71)" in str(refused.fault)
     assert refused.next_step is not None

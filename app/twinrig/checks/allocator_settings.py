@@ -8,6 +8,9 @@ overwrites what the profile asks for unless ``cuda_malloc_async`` is off (defaul
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from twinrig.checks.judging import failed, passed, skipped, warned
 from twinrig.checks.profile_facts import ALLOCATOR_NAMES, rank_count, uses_expandable_segments
 from twinrig.domain.checks import Check, CheckResult, Evidence, Facts, Finding, Severity
@@ -26,8 +29,8 @@ def judge(facts: Facts) -> CheckResult:
     evidence = Evidence("profile", "\n".join(f"{n}={v}" for n, v in values.items()) or "-")
     if not values:
         return passed(ID, message("torch's own settings are used"), evidence)
-    judged = _vllm(profile, evidence) if profile.engine.id == "vllm" else None
-    judged = _tabby(profile, evidence) if profile.engine.id == "tabbyapi" else judged
+    judge_rows = _ROWS.get(profile.engine.id)
+    judged = judge_rows(profile, evidence) if judge_rows is not None else None
     return judged or passed(ID, message("The allocator settings suit the engine"), evidence)
 
 
@@ -69,6 +72,11 @@ def _tabby(profile: Profile, evidence: Evidence) -> CheckResult | None:
         evidence,
     )
 
+
+_ROWS: Mapping[str, Callable[[Profile, Evidence], CheckResult | None]] = MappingProxyType(
+    {"vllm": _vllm, "tabbyapi": _tabby}
+)
+"""What is known of each engine; another one is fine with all settings."""
 
 CHECK = Check(
     id=ID,

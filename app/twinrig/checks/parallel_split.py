@@ -8,7 +8,8 @@ tensor parallelism for some kinds of model (up to 1.6.5). Sources: vLLM's and ex
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from twinrig.checks.engine_facts import dist_version, within
@@ -59,8 +60,9 @@ def judge(facts: Facts) -> CheckResult:
         shape = read_model(config)
     except TwinrigError:
         return skipped(ID, message("The shape of this kind of model is not known."))
-    judged = _exllamav3 if facts.profile.engine.id == "tabbyapi" else _vllm
-    return judged(facts, shape, flat, cards, evidence) or passed(
+    judge_rows = _ROWS.get(facts.profile.engine.id)
+    judged = judge_rows(facts, shape, flat, cards, evidence) if judge_rows is not None else None
+    return judged or passed(
         ID, message("The model can be split over {count} cards", count=cards), evidence
     )
 
@@ -140,6 +142,10 @@ def _exllamav3(
     )
 
 
+_Judge = Callable[[Facts, ModelShape, Mapping[str, Any], int, Evidence], CheckResult | None]
+_ROWS: Mapping[str, _Judge] = MappingProxyType({"vllm": _vllm, "tabbyapi": _exllamav3})
+"""How each engine cuts a model."""
+
 CHECK = Check(
     id=ID,
     title=N_("The model can be split over the cards"),
@@ -147,6 +153,6 @@ CHECK = Check(
     judge=judge,
     requires=("model-folder",),
     needs_profile=True,
-    engines=("vllm", "tabbyapi"),
+    engines=tuple(_ROWS),
     findings=("tp-not-divisible", "quant-tp-shape", "exl3-tp-arch-unsupported"),
 )

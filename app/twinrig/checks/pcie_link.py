@@ -7,6 +7,9 @@ consumer board; a riser or a chipset slot with less slows both cards down.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from twinrig.checks.gpu_links import LinkRow, parse_links
 from twinrig.checks.judging import evidence_of, passed, probe_fault, skipped, warned
 from twinrig.checks.profile_facts import rank_count
@@ -14,6 +17,10 @@ from twinrig.domain.checks import Check, CheckResult, Facts, Finding, Severity
 from twinrig.messages import N_, message
 
 ID = "pcie-link"
+_LAYER_SPLIT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"tabbyapi": ("tabby-disable-tp",), "vllm": ("cfg-pp-2",)}
+)
+"""The fix by which each engine gives a card half of the layers."""
 USUAL_GBPS = 7.0
 
 
@@ -54,8 +61,7 @@ def _params(row: LinkRow) -> tuple[tuple[str, str], ...]:
 
 def _fixes(facts: Facts) -> tuple[str, ...]:
     """Halves of layers cross the slots once a token, where the engine offers them."""
-    engine = facts.profile.engine.id if facts.profile else ""
-    return {"tabbyapi": ("tabby-disable-tp",), "vllm": ("cfg-pp-2",)}.get(engine, ())
+    return _LAYER_SPLIT.get(facts.profile.engine.id, ()) if facts.profile else ()
 
 
 CHECK = Check(

@@ -10,6 +10,7 @@ from typing import Any
 from twinrig.cli.estimate_json import document
 from twinrig.cli.session import FINE, UNKNOWN, Session
 from twinrig.cli.terminal import Terminal
+from twinrig.domain.errors import UsageError
 from twinrig.domain.memory import (
     GIB,
     Card,
@@ -17,6 +18,7 @@ from twinrig.domain.memory import (
     Measurement,
     MemoryPlan,
     PartKind,
+    SizingRules,
     SizingSettings,
     UnsizableError,
     Verdict,
@@ -25,8 +27,9 @@ from twinrig.domain.wording import PART_WORDS, VERDICT_WORDS
 from twinrig.messages import Message, message
 from twinrig.services.calibration import match, settings_key
 from twinrig.services.estimating import SAFE_RESERVE_BYTES, Estimating
+from twinrig.services.workbench import Workbench
 from twinrig.sizing.cards import nominal_card
-from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
+from twinrig.sizing.estimate import SizedModel, estimate
 from twinrig.sizing.solve import Quantization, best_quantization, levers
 
 _STYLES = {Verdict.FITS: "good", Verdict.TIGHT: "warn", Verdict.DOES_NOT_FIT: "bad"}
@@ -38,10 +41,11 @@ async def run(session: Session) -> int:
     args, terminal = session.args, session.terminal
     async with session.bench() as bench:
         facts = bench.estimating()
+        rules = _rules(bench, args.engine)
         try:
             model = await facts.model(_absolute(args.model))
             cards, machine = await _cards(args, facts)
-            settings = _settings(args, facts, cards)
+            settings = _settings(args, facts, cards, rules)
             settings = replace(settings, **_measured(args, facts, machine, settings))
             plan = estimate(model, settings)
             found = levers(model, settings) if settings.cards else ()
@@ -61,10 +65,22 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute()) if Path(path).exists() else path
 
 
+def _rules(bench: Workbench, engine_id: str) -> SizingRules:
+    """Raises UsageError for an engine that nobody knows, or that only plays one."""
+    engine = bench.engines.get(engine_id)
+    if engine is None or engine.simulated:
+        names = ", ".join(e.id for e in bench.engines.values() if not e.simulated)
+        raise UsageError(
+            message("There is no engine {id}.", id=engine_id),
+            message("Known engines: {names}", names=names),
+        )
+    return engine.sizing_rules
+
+
 def _settings(
-    args: argparse.Namespace, facts: Estimating, cards: tuple[Card, ...]
+    args: argparse.Namespace, facts: Estimating, cards: tuple[Card, ...], rules: SizingRules
 ) -> SizingSettings:
-    exl3 = args.engine in EXL3_ENGINES
+    exl3 = rules is SizingRules.EXL3
     tp = args.tp
     if tp is None and not exl3 and len(cards) > 1:
         tp = len(cards) // args.pp or 1
@@ -75,6 +91,7 @@ def _settings(
     if args.reserve_gib is not None:
         reserve = int(args.reserve_gib * GIB)
     return SizingSettings(
+        rules=rules,
         engine_id=args.engine,
         engine_version=args.engine_version,
         cards=cards,

@@ -17,7 +17,9 @@ def add_estimate(parser: argparse.ArgumentParser, tr: Translator) -> None:
         metavar="PATH",
         help=text(N_("model folder, or a config.json alone")),
     )
-    parser.add_argument("--engine", default="vllm", choices=("vllm", "tabbyapi"))
+    parser.add_argument(
+        "--engine", default="vllm", metavar="ENGINE", help=text(N_("server program, such as vllm"))
+    )
     parser.add_argument("--engine-version", default="", metavar="VERSION")
     _cards(parser, tr)
     parser.add_argument(

@@ -79,6 +79,13 @@ class Measurement:
     settings_key: str = ""
 
 
+class SizingRules(StrEnum):
+    """Whose way of using memory counts: a pool after everything else, or all at the load."""
+
+    VLLM = "vllm"
+    EXL3 = "exl3"
+
+
 @dataclass(frozen=True)
 class SizingSettings:
     """Settings of an estimate; None or "" leaves a setting to the engine's default.
@@ -87,6 +94,7 @@ class SizingSettings:
     ``reserve_bytes`` is kept free on each card whose free memory was not measured.
     """
 
+    rules: SizingRules = SizingRules.VLLM
     engine_id: str = "vllm"
     engine_version: str = ""
     cards: tuple[Card, ...] = ()

@@ -111,7 +111,8 @@ class Throughput:
 class ServerSetup:
     """What the running profile asks for, as far as a judgement of the load needs it.
 
-    ``*_setting`` are the option ids of its engine, for whoever wants to change something.
+    ``*_setting`` are the option ids of its engine, for whoever wants to change something;
+    ``context_setting`` is the one that takes the memory of a longer context.
     ``kv_bytes_per_token`` are estimated, one for each card in its order; empty = not known.
     """
 
@@ -119,6 +120,7 @@ class ServerSetup:
     pipeline_parallel_size: int | None = None
     max_num_seqs: int | None = None
     split_setting: str = "tensor_parallel_size"
+    context_setting: str = "context_length"
     slots_setting: str = "max_num_seqs"
     pool_setting: str = "gpu_memory_utilization"
     kv_bytes_per_token: tuple[float, ...] = ()

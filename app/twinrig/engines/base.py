@@ -9,6 +9,7 @@ from typing import Protocol
 from twinrig.domain.errors import FieldError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.memory import Card, SizingRules, SizingSettings
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
@@ -100,6 +101,19 @@ class Engine(Protocol):
 
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile's settings at once, cross-field rules included."""
+        ...
+
+    @property
+    def sizing_rules(self) -> SizingRules:
+        """Whose way of using memory an estimate for this engine follows."""
+        ...
+
+    def loads(self, quantization: str) -> bool:
+        """Whether it can load models of this format ("" = not quantised)."""
+        ...
+
+    def sizing(self, profile: Profile, cards: tuple[Card, ...]) -> SizingSettings:
+        """The profile as settings of an estimate; what it leaves to the engine stays default."""
         ...
 
     def setup(self, profile: Profile) -> ServerSetup:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import Endpoint, FileSpec, LaunchSpec, Readiness, SleepWay
+from twinrig.domain.memory import Card, SizingRules, SizingSettings
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import ENV_NAME, EnvEntry, Profile
@@ -23,6 +24,7 @@ from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import LogMeter, PhaseEvent, RenderContext
 from twinrig.engines.field_rules import check_identity
 from twinrig.engines.option_table import parse_options
+from twinrig.engines.vllm_sizing import vllm_sizing
 from twinrig.messages import N_, Message, message
 
 TABLE = "engines/demo.yaml"
@@ -53,6 +55,7 @@ class DemoEngine:
     simulated = True
     unguarded_paths = ("/health", "/metrics")
     default_port = 18080
+    sizing_rules = SizingRules.VLLM
 
     def __init__(self, table_text: str) -> None:
         self._table = parse_options(table_text, TABLE)
@@ -83,6 +86,14 @@ class DemoEngine:
             *_network_faults(profile),
             *_other_faults(profile),
         )
+
+    def loads(self, quantization: str) -> bool:
+        """What vLLM loads, which it plays."""
+        return not quantization.startswith("exl3")
+
+    def sizing(self, profile: Profile, cards: tuple[Card, ...]) -> SizingSettings:
+        """As for vLLM, whose settings it has, without a version of it."""
+        return vllm_sizing(profile.settings, "", cards)
 
     def setup(self, profile: Profile) -> ServerSetup:
         """Its settings carry these very names."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.memory import Card, SizingRules, SizingSettings
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
@@ -31,6 +32,7 @@ from twinrig.engines.tabbyapi_launch import (
     launch_spec,
 )
 from twinrig.engines.tabbyapi_log import TabbyMeter, tabby_phase_of
+from twinrig.engines.tabbyapi_sizing import tabbyapi_sizing
 from twinrig.engines.tabbyapi_validation import ALLOCATOR_VARIABLES, validate_profile
 from twinrig.messages import N_, message
 
@@ -52,6 +54,7 @@ class TabbyApiEngine:
     simulated = False
     unguarded_paths = ("/health", "/.well-known/serviceinfo", "/docs", "/redoc", "/openapi.json")
     default_port = 5000
+    sizing_rules = SizingRules.EXL3
 
     def __init__(
         self, table_text: str, new_key: Callable[[], str] = lambda: secrets.token_hex(16)
@@ -97,6 +100,14 @@ class TabbyApiEngine:
         """All faults of the profile at once, cross-field rules included."""
         return validate_profile(profile, self._table)
 
+    def loads(self, quantization: str) -> bool:
+        """EXL3, and folders that are not quantised."""
+        return not quantization or quantization.startswith("exl3")
+
+    def sizing(self, profile: Profile, cards: tuple[Card, ...]) -> SizingSettings:
+        """The profile as settings of an estimate."""
+        return tabbyapi_sizing(self.id, profile.settings, profile.engine.version, cards)
+
     def setup(self, profile: Profile) -> ServerSetup:
         """Without tensor parallel nobody knows before the load over how many cards it spreads."""
         split = profile.settings.get("gpu_split")
@@ -108,6 +119,7 @@ class TabbyApiEngine:
             pipeline_parallel_size=1 if together else None,
             max_num_seqs=slots if isinstance(slots, int) and not isinstance(slots, bool) else None,
             split_setting="tensor_parallel",
+            context_setting="cache_tokens",
             slots_setting="max_batch_size",
             pool_setting="cache_tokens",
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
 from twinrig.domain.launch import LaunchSpec
+from twinrig.domain.memory import Card, SizingRules, SizingSettings
 from twinrig.domain.metrics import EngineMetrics, ServerSetup
 from twinrig.domain.options import Option, SettingValue
 from twinrig.domain.profile import EnvEntry, Profile
@@ -20,6 +21,7 @@ from twinrig.engines.vllm_launch import launch_spec
 from twinrig.engines.vllm_log import vllm_phase_of
 from twinrig.engines.vllm_metrics import parse_vllm_metrics
 from twinrig.engines.vllm_network_rules import UNGUARDED_PATHS
+from twinrig.engines.vllm_sizing import vllm_sizing
 from twinrig.engines.vllm_validation import validate_profile
 from twinrig.messages import message
 
@@ -35,6 +37,7 @@ class VllmEngine:
     simulated = False
     unguarded_paths = UNGUARDED_PATHS
     default_port = 8000
+    sizing_rules = SizingRules.VLLM
 
     def __init__(self, table_text: str) -> None:
         self._table = parse_options(table_text, TABLE)
@@ -56,6 +59,14 @@ class VllmEngine:
     def validate(self, profile: Profile) -> tuple[FieldError, ...]:
         """All faults of the profile at once, cross-field rules included."""
         return validate_profile(profile, self._table)
+
+    def loads(self, quantization: str) -> bool:
+        """All but exllamav3's own format (quantisations of 0.33 as read)."""
+        return not quantization.startswith("exl3")
+
+    def sizing(self, profile: Profile, cards: tuple[Card, ...]) -> SizingSettings:
+        """The profile as settings of an estimate."""
+        return vllm_sizing(profile.settings, profile.engine.version, cards)
 
     def setup(self, profile: Profile) -> ServerSetup:
         """Its settings carry these very names."""

@@ -36,9 +36,17 @@ def load_result(load: Load, rounds: Sequence[Round], fault: Message | None = Non
         loops=sum(r.loops for r in good),
         disturbed=len(rounds) - len(good),
         prompt_tokens=max((r.prompt_tokens // r.requests for r in good), default=0),
+        generation_tokens=sum(r.generation_tokens for r in good),
+        server_generation_tokens=_counted_by_server(good),
         cards=mean_of_cards([r.cards for r in good]),
         fault=fault,
     )
+
+
+def _counted_by_server(rounds: Sequence[Round]) -> int | None:
+    counts = [r.server_generation_tokens for r in rounds]
+    known = [count for count in counts if count is not None]
+    return round(sum(known)) if known and len(known) == len(counts) else None
 
 
 def words_of_load(load: Load) -> Message:
@@ -75,7 +83,9 @@ async def state_bytes(bench: Workbench, profile: Profile) -> int | None:
     try:
         cards, _ = await estimating.cards()
         model = await estimating.model(profile.model.path)
-        settings = settings_of(profile, cards, reserve_bytes=estimating.reserve_bytes)
+        settings = settings_of(
+            bench.engines, profile, cards, reserve_bytes=estimating.reserve_bytes
+        )
         return estimate(model, settings).state_bytes_per_slot_total or None
     except TwinrigError:
         return None

@@ -15,7 +15,9 @@ async def kv_bytes_per_token(facts: Estimating, profile: Profile) -> tuple[float
     gpus, _samples = await facts.gpus()
     try:
         model = await facts.model(profile.model.path)
-        settings = settings_of(profile, cards_of(gpus, ()), reserve_bytes=facts.reserve_bytes)
+        settings = settings_of(
+            facts.engines, profile, cards_of(gpus, ()), reserve_bytes=facts.reserve_bytes
+        )
         return cost_of(estimate(model, settings))
     except TwinrigError:
         return ()

@@ -215,7 +215,9 @@ class EngineSetup:
             script, SetupStep.FETCH, tell, "fetch", plan.folder, index, "" if index else extra
         )
         _code, output = await script.call("wheels", plan.folder)
-        wrong = wrong_wheel(output.split(), plan.build.cuda)
+        wrong = wrong_wheel(
+            output.split(), plan.build.cuda, self._engines[plan.engine_id].layout.package
+        )
         if wrong:
             await script.clean(keep_wheels=False)
             raise UsageError(

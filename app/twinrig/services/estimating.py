@@ -12,6 +12,7 @@ from twinrig.domain.memory import GIB, Card, Measurement
 from twinrig.domain.ports import Clock, GpuProbe, Host
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ACTIVE_STATES, ServerState
+from twinrig.engines.base import Engine
 from twinrig.services.calibration import (
     CalibrationStore,
     machine_key,
@@ -22,7 +23,6 @@ from twinrig.services.controller import ServerController
 from twinrig.services.gpu_holders import read_holders
 from twinrig.services.profile_store import ProfileStore
 from twinrig.services.sized_models import read_sized_model
-from twinrig.services.sizing_settings import share
 from twinrig.sizing.estimate import SizedModel
 from twinrig.sizing.start_log import read_start
 
@@ -42,6 +42,7 @@ class Estimating:
         clock: Clock,
         store: CalibrationStore,
         on_wsl: bool,
+        engines: Mapping[str, Engine],
     ) -> None:
         self._host = host
         self._open_probe = open_gpu_probe
@@ -49,6 +50,7 @@ class Estimating:
         self._clock = clock
         self.store = store
         self.on_wsl = on_wsl
+        self.engines = engines
 
     async def model(self, path: str) -> SizedModel:
         """What is known of a model folder. Raises UsageError and UnsizableError."""
@@ -117,8 +119,15 @@ class Estimating:
             return None
         text = await asyncio.to_thread(self._log_of, record.profile_id)
         figures = read_start(text.splitlines())
-        found = make_measurement(figures, base, _budget(profile, gpus))
+        found = make_measurement(figures, base, self._budget(profile, gpus))
         return found if found is not None and self.store.add(found) else None
+
+    def _budget(self, profile: Profile, gpus: Sequence[GpuInfo]) -> int | None:
+        """What the smallest card gave to the server; None when it was given no share."""
+        totals = [g.memory_total_bytes for g in gpus if g.memory_total_bytes]
+        engine = self.engines.get(profile.engine.id)
+        share = engine.sizing(profile, ()).utilization if engine is not None else None
+        return int(min(totals) * share) if totals and share is not None else None
 
     def _log_of(self, profile_id: str) -> str:
         return self._controller.read_log(profile_id, limit_bytes=4 * 2**20).text
@@ -132,14 +141,6 @@ def _unchanged(profiles: ProfileStore, profile_id: str, since_s: float) -> Profi
         return profiles.load(profile_id)
     except (TwinrigError, OSError):
         return None
-
-
-def _budget(profile: Profile, gpus: Sequence[GpuInfo]) -> int | None:
-    """What the smallest card gave to the server; None when a fixed cache size says nothing."""
-    totals = [g.memory_total_bytes for g in gpus if g.memory_total_bytes]
-    if not totals or "kv_cache_memory_bytes" in profile.settings:
-        return None
-    return int(min(totals) * share(profile.settings.get("gpu_memory_utilization")))
 
 
 def cards_of(

@@ -41,11 +41,9 @@ class Fitting:
     demo: bool
 
     def engine_for(self, quantization: str) -> Engine | None:
-        """EXL3 is tabbyAPI's format; everything else is for the first engine of this machine."""
-        fitting = [e for e in self.engines.values() if e.simulated == self.demo]
-        if quantization.startswith(EXL3):
-            return next((e for e in fitting if e.id == "tabbyapi"), None)
-        return next(iter(fitting), None)
+        """The first engine of this machine that loads the format; None when none does."""
+        own = (e for e in self.engines.values() if e.simulated == self.demo)
+        return next((e for e in own if e.loads(quantization)), None)
 
     def of_config(self, config: Mapping[str, Any], weights_bytes: int) -> Fit:
         """A model that is known by its configuration and the size of its weights."""
@@ -73,7 +71,9 @@ class Fitting:
             ),
         )
         try:
-            settings = settings_of(profile, self.cards, reserve_bytes=self.reserve_bytes)
+            settings = settings_of(
+                self.engines, profile, self.cards, reserve_bytes=self.reserve_bytes
+            )
             plan = estimate(model, settings)
         except TwinrigError as error:
             return Fit(None, text=error.text)

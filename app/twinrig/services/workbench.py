@@ -128,4 +128,5 @@ class Workbench:
             self.clock,
             CalibrationStore(calibration_path(self.layout.root)),
             self.on_wsl,
+            self.engines,
         )

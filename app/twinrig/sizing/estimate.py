@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twinrig.domain.memory import MemoryPlan, SizingSettings
+from twinrig.domain.memory import MemoryPlan, SizingRules, SizingSettings
 from twinrig.sizing.exl3_plan import plan_exl3
 from twinrig.sizing.exl3_weights import TensorTotals
 from twinrig.sizing.model import read_model
 from twinrig.sizing.shape import ModelShape
 from twinrig.sizing.vllm_plan import plan_vllm
-
-EXL3_ENGINES = frozenset({"tabbyapi", "exllamav3"})
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,6 @@ def sized_model(
 
 def estimate(model: SizedModel, settings: SizingSettings) -> MemoryPlan:
     """The plan. Raises UnsizableError, EngineRefusalError or UsageError, each with a sentence."""
-    if settings.engine_id in EXL3_ENGINES:
+    if settings.rules is SizingRules.EXL3:
         return plan_exl3(model.shape, settings, model.tensors)
     return plan_vllm(model.shape, settings, model.file_bytes)

@@ -12,6 +12,7 @@ from twinrig.domain.memory import (
     MemoryPart,
     MemoryPlan,
     PartKind,
+    SizingRules,
     SizingSettings,
     Verdict,
 )
@@ -227,7 +228,9 @@ def _gpu(base: Exl3Base, index: int, load: Load) -> GpuPlan:
         PartKind.GRAPHS: 0,
     }
     sizes[PartKind.HEADROOM] = max(0, card.total_bytes - sum(sizes.values()))
-    parts = tuple(MemoryPart(k, size, words.part("exl3", k, card)) for k, size in sizes.items())
+    parts = tuple(
+        MemoryPart(k, size, words.part(SizingRules.EXL3, k, card)) for k, size in sizes.items()
+    )
     return GpuPlan(index, card.total_bytes, parts, card.name)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinrig.domain.errors import TwinrigError
-from twinrig.domain.memory import Lever, MemoryPlan, SizingSettings, Verdict
+from twinrig.domain.memory import Lever, MemoryPlan, SizingRules, SizingSettings, Verdict
 from twinrig.messages import Message, message
-from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
+from twinrig.sizing.estimate import SizedModel, estimate
 from twinrig.sizing.exl3_plan import exl3_base, longest_in, model_limit
 from twinrig.sizing.vllm_plan import card_utilization, gather, longest_context
 from twinrig.sizing.weights import BITS, quantization_of
@@ -37,7 +37,7 @@ def largest_context(
 
     None when the cards or the weights are not known.
     """
-    if settings.engine_id in EXL3_ENGINES:
+    if settings.rules is SizingRules.EXL3:
         base = exl3_base(model.shape, settings, model.tensors)
         return longest_in(base, limit or model_limit(model.shape, settings))
     return longest_context(gather(model.shape, settings, model.file_bytes), limit)
@@ -53,7 +53,7 @@ def best_quantization(
     """
     bare = SizedModel(model.shape)
     wanted = replace(settings, context_tokens=context, measurement=None)
-    if settings.engine_id in EXL3_ENGINES:
+    if settings.rules is SizingRules.EXL3:
         return _most_bits(bare, wanted)
     for name in LADDER:
         plan = estimate(bare, replace(wanted, quantization=name))
@@ -88,7 +88,7 @@ def levers(model: SizedModel, settings: SizingSettings) -> tuple[Lever, ...]:
     now = largest_context(model, settings, _NO_LIMIT)
     if now is None:
         return ()
-    exl3 = settings.engine_id in EXL3_ENGINES
+    exl3 = settings.rules is SizingRules.EXL3
     changes = _exl3_changes(settings) if exl3 else _vllm_changes(model, settings)
     found = []
     for setting, value, changed, text in changes:

@@ -15,6 +15,7 @@ from twinrig.domain.memory import (
     MemoryPart,
     MemoryPlan,
     PartKind,
+    SizingRules,
     SizingSettings,
     Verdict,
 )
@@ -278,7 +279,8 @@ def _gpu(parts: Parts, index: int, card: Card) -> GpuPlan:
         index,
         card.total_bytes,
         tuple(
-            MemoryPart(kind, size, words.part("vllm", kind, card)) for kind, size in sizes.items()
+            MemoryPart(kind, size, words.part(SizingRules.VLLM, kind, card))
+            for kind, size in sizes.items()
         ),
         card.name,
     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from twinrig.domain.memory import GIB, Card, Measurement, PartKind, SizingSettings, Verdict
+from twinrig.domain.memory import (
+    GIB,
+    Card,
+    Measurement,
+    PartKind,
+    SizingRules,
+    SizingSettings,
+    Verdict,
+)
 from twinrig.messages import Message, message
 from twinrig.sizing.shape import AttentionKind, ModelShape
 from twinrig.sizing.versions import parse_version
@@ -44,12 +52,14 @@ _EXL3: Mapping[PartKind, Message] = MappingProxyType(
     }
 )
 
+_PARTS = MappingProxyType({SizingRules.VLLM: _VLLM, SizingRules.EXL3: _EXL3})
 
-def part(engine_id: str, kind: PartKind, card: Card) -> Message:
+
+def part(rules: SizingRules, kind: PartKind, card: Card) -> Message:
     """What a part of the memory is; of measured memory that is not free, who holds it."""
     if kind is PartKind.RESERVED and card.free_bytes is not None:
         return _held(card)
-    return (_VLLM if engine_id == "vllm" else _EXL3)[kind]
+    return _PARTS[rules][kind]
 
 
 def _held(card: Card) -> Message:

@@ -6,10 +6,12 @@ import pytest
 
 from fixtures.memory_host import FakeClock
 from fixtures.sizing_models import DENSE_8B
+from twinrig import assets
 from twinrig.domain.errors import UsageError
 from twinrig.domain.gpu import GpuInfo
 from twinrig.domain.memory import GIB
 from twinrig.domain.profile import EngineRef, ModelRef, Profile
+from twinrig.engines.registry import load_engines
 from twinrig.messages import message
 from twinrig.services.context_cost import kv_bytes_per_token
 from twinrig.sizing.estimate import SizedModel, sized_model
@@ -20,6 +22,7 @@ KV_BYTES = 2 * 32 * 8 * 128 * 2
 
 class Facts:
     reserve_bytes = GIB
+    engines = load_engines(assets.read_text)
 
     def __init__(self, model: SizedModel | None) -> None:
         self._model = model

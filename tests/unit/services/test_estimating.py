@@ -10,17 +10,20 @@ from types import SimpleNamespace
 import pytest
 
 from fixtures.memory_host import FakeClock, MemoryHost
+from twinrig import assets
 from twinrig.domain.errors import GpuUnavailableError
 from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.memory import GIB, Card
 from twinrig.domain.profile import EngineRef, ModelRef, Profile
 from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import ServerRecord
+from twinrig.engines.registry import load_engines
 from twinrig.messages import message
 from twinrig.services.calibration import CalibrationStore
 from twinrig.services.estimating import Estimating, calibration_path, cards_of
-from twinrig.services.sizing_settings import VLLM_DEFAULT_SHARE, settings_of
+from twinrig.services.sizing_settings import settings_of
 
+ENGINES = load_engines(assets.read_text)
 GPUS = tuple(GpuInfo(i, f"u{i}", "RTX 3090", 24 * GIB) for i in range(2))
 SAMPLES = tuple(GpuSample(f"u{i}", 1.0, memory_used_bytes=(i + 1) * GIB) for i in range(2))
 LOG = "\n".join(
@@ -97,7 +100,7 @@ class Controller:
 def parts(tmp_path):
     controller, probe = Controller(), Probe()
     store = CalibrationStore(calibration_path(tmp_path / "state"))
-    facts = Estimating(MemoryHost(), lambda: probe, controller, FakeClock(), store, True)
+    facts = Estimating(MemoryHost(), lambda: probe, controller, FakeClock(), store, True, ENGINES)
     share = {"gpu_memory_utilization": 0.9}
     return SimpleNamespace(
         facts=facts,
@@ -155,7 +158,9 @@ async def test_cards_without_a_driver(parts) -> None:
     def no_driver():
         raise GpuUnavailableError(message("none"))
 
-    facts = Estimating(MemoryHost(), no_driver, parts.controller, FakeClock(), parts.store, False)
+    facts = Estimating(
+        MemoryHost(), no_driver, parts.controller, FakeClock(), parts.store, False, ENGINES
+    )
     assert await facts.gpus() == ((), ())
     assert facts.reserve_bytes < parts.facts.reserve_bytes == int(1.3 * GIB)
 
@@ -172,6 +177,7 @@ def test_what_is_free_is_measured_or_unknown() -> None:
 
 def test_settings_of_vllm() -> None:
     found = settings_of(
+        ENGINES,
         profile(
             context_length=8192,
             tensor_parallel_size=2,
@@ -187,7 +193,7 @@ def test_settings_of_vllm() -> None:
     assert (found.engine_id, found.engine_version, found.tensor_parallel) == ("vllm", "0.32.0", 2)
     assert (found.context_tokens, found.max_num_seqs, found.kv_dtype) == (8192, 4, "fp8")
     assert (found.draft_tokens, found.prefix_caching, found.enforce_eager) == (3, False, True)
-    assert (found.utilization, found.reserve_bytes) == (VLLM_DEFAULT_SHARE, 5)
+    assert (found.utilization, found.reserve_bytes) == (0.92, 5)
 
 
 @pytest.mark.parametrize(
@@ -203,23 +209,24 @@ def test_settings_of_vllm() -> None:
     ],
 )
 def test_draft_settings_that_say_nothing(text) -> None:
-    found = settings_of(profile(speculative_config=text), (), reserve_bytes=0)
+    found = settings_of(ENGINES, profile(speculative_config=text), (), reserve_bytes=0)
     assert found.draft_tokens == 0
 
 
 def test_a_fixed_pool_replaces_the_share() -> None:
-    found = settings_of(profile(kv_cache_memory_bytes=GIB), (), reserve_bytes=0)
+    found = settings_of(ENGINES, profile(kv_cache_memory_bytes=GIB), (), reserve_bytes=0)
     assert (found.utilization, found.kv_pool_bytes) == (None, GIB)
 
 
 def test_the_demo_plays_vllm_without_a_version() -> None:
-    found = settings_of(profile("demo"), (), reserve_bytes=0)
+    found = settings_of(ENGINES, profile("demo"), (), reserve_bytes=0)
     assert (found.engine_id, found.engine_version) == ("vllm", "")
 
 
 def test_settings_of_tabbyapi() -> None:
     cards = (Card(12 * GIB), Card(12 * GIB))
     found = settings_of(
+        ENGINES,
         profile(
             "tabbyapi",
             context_length=4096,
@@ -237,9 +244,9 @@ def test_settings_of_tabbyapi() -> None:
     assert (found.engine_id, found.context_tokens, found.cache_mode) == ("tabbyapi", 8192, "4,4")
     assert (found.tensor_parallel, found.gpu_split, found.draft_tokens) == (2, (10.0, 10.5), 4)
     assert (found.max_batch_size, found.chunk_size) == (1, 1024)
-    plain = settings_of(profile("tabbyapi", gpu_split=("x", "y")), cards, reserve_bytes=0)
+    plain = settings_of(ENGINES, profile("tabbyapi", gpu_split=("x", "y")), cards, reserve_bytes=0)
     assert (plain.tensor_parallel, plain.gpu_split, plain.draft_tokens) == (None, (), 0)
-    short = settings_of(profile("tabbyapi", gpu_split=("9",)), cards, reserve_bytes=0)
+    short = settings_of(ENGINES, profile("tabbyapi", gpu_split=("9",)), cards, reserve_bytes=0)
     assert short.gpu_split == ()
 
 

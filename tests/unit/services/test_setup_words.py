@@ -106,4 +106,5 @@ def test_only_what_may_help_is_tried_again() -> None:
     ],
 )
 def test_wheels_of_another_cuda(names: list[str], cuda: int, wrong: bool) -> None:
-    assert bool(wrong_wheel(names, cuda)) is wrong
+    engine = names[0].partition("-")[0]
+    assert bool(wrong_wheel(names, cuda, engine)) is wrong

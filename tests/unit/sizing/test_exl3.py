@@ -20,6 +20,7 @@ from twinrig.domain.memory import (
     MIB,
     Card,
     PartKind,
+    SizingRules,
     SizingSettings,
     UnsizableError,
     Verdict,
@@ -33,6 +34,7 @@ from twinrig.sizing.exl3_weights import TensorTotals, padded, read_tensor_table
 
 SEED = SizingSettings(
     engine_id="tabbyapi",
+    rules=SizingRules.EXL3,
     engine_version="0.0.43",
     cards=(nominal_card(12), nominal_card(12)),
     tensor_parallel=2,

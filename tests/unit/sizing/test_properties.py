@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fixtures.sizing_models import ALL
 from twinrig.domain.errors import TwinrigError
-from twinrig.domain.memory import GIB, Card, PartKind, SizingSettings, Verdict
+from twinrig.domain.memory import GIB, Card, PartKind, SizingRules, SizingSettings, Verdict
 from twinrig.sizing.cards import nominal_card, real_total_bytes
 from twinrig.sizing.estimate import estimate, sized_model
 from twinrig.sizing.solve import best_quantization, largest_context, levers
@@ -38,6 +38,7 @@ vllm = st.builds(
 exl3 = st.builds(
     SizingSettings,
     engine_id=st.just("tabbyapi"),
+    rules=st.just(SizingRules.EXL3),
     engine_version=st.sampled_from(["", "0.0.29", "0.0.43", "1.4.1", "1.6.1", "1.6.5"]),
     tensor_parallel=st.sampled_from([None, 2]),
     context_tokens=st.integers(1, 300_000),
@@ -72,7 +73,7 @@ def test_nothing_is_negative_and_verdicts_agree(name, asked) -> None:
             assert sum(p.size_bytes for p in gpu.parts) == gpu.total_bytes
         else:
             assert gpu.size(PartKind.HEADROOM) == 0
-    if asked.engine_id == "tabbyapi":
+    if asked.rules is SizingRules.EXL3:
         over = any(gpu.over_bytes > 8 for gpu in plan.gpus)
         assert over == (plan.verdict is Verdict.DOES_NOT_FIT) or not over
     assert (plan.verdict is Verdict.DOES_NOT_FIT) or not plan.refusals
@@ -180,6 +181,7 @@ def test_levers_by_name() -> None:
 def test_levers_of_exllamav3_by_name() -> None:
     asked = SizingSettings(
         engine_id="tabbyapi",
+        rules=SizingRules.EXL3,
         engine_version="0.0.43",
         cards=(nominal_card(12), nominal_card(12)),
         tensor_parallel=2,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twinrig.domain.errors import TwinrigError
@@ -16,11 +17,13 @@ from twinrig.domain.memory import (
     PartKind,
     Verdict,
 )
+from twinrig.domain.metrics import ServerSetup
 from twinrig.domain.profile import Profile
+from twinrig.engines.base import Engine
 from twinrig.messages import Message, message
 from twinrig.services.calibration import match, settings_key
 from twinrig.services.sizing_settings import settings_of
-from twinrig.sizing.estimate import EXL3_ENGINES, SizedModel, estimate
+from twinrig.sizing.estimate import SizedModel, estimate
 from twinrig.sizing.solve import levers
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ class SizingFacts:
     machine: str = ""
     measurements: tuple[Measurement, ...] = ()
     reserve_bytes: int = 0
+    engines: Mapping[str, Engine] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ async def gather_facts(workbench: Workbench, path: str) -> SizingFacts:
         machine=machine,
         measurements=facts.store.all(),
         reserve_bytes=facts.reserve_bytes,
+        engines=workbench.engines,
     )
 
 
@@ -94,6 +99,7 @@ def answer(facts: SizingFacts, profile: Profile) -> SizingAnswer:
     measurement = _measurement(facts, profile)
     try:
         settings = settings_of(
+            facts.engines,
             profile,
             facts.cards,
             reserve_bytes=facts.reserve_bytes,
@@ -119,28 +125,22 @@ def _measurement(facts: SizingFacts, profile: Profile) -> Measurement | None:
     return match(facts.measurements, wanted)
 
 
-def best_settings(profile: Profile, plan: MemoryPlan) -> dict[str, str]:
+def setup_of(workbench: Workbench, profile: Profile) -> ServerSetup:
+    """What the settings are called in the profile's engine."""
+    engine = workbench.engines.get(profile.engine.id)
+    return engine.setup(profile) if engine is not None else ServerSetup()
+
+
+def best_settings(profile: Profile, plan: MemoryPlan, setup: ServerSetup) -> dict[str, str]:
     """Settings that use what is free: longest context, and no more requests than can start."""
     found: dict[str, str] = {}
     if plan.max_context_tokens:
-        found[context_option(profile)] = str(plan.max_context_tokens)
-    if profile.engine.id in EXL3_ENGINES:
-        return found
-    asked = profile.settings.get("max_num_seqs")
+        found[setup.context_setting] = str(plan.max_context_tokens)
+    asked = profile.settings.get(setup.slots_setting)
     most = plan.max_num_seqs
     if most is not None and (not isinstance(asked, int) or asked > most):
-        found["max_num_seqs"] = str(most)
+        found[setup.slots_setting] = str(most)
     return found
-
-
-def context_option(profile: Profile) -> str:
-    """Which setting takes the memory of a longer context."""
-    return "cache_tokens" if profile.engine.id in EXL3_ENGINES else "context_length"
-
-
-def requests_option(profile: Profile) -> str:
-    """Which setting bounds the requests at a time."""
-    return "max_batch_size" if profile.engine.id in EXL3_ENGINES else "max_num_seqs"
 
 
 def predicted_against_measured(answer: SizingAnswer) -> Message | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QSlider, QVBoxLayout, QWidget
 
-from twinrig.domain.memory import Lever, Measurement
+from twinrig.domain.memory import Lever, Measurement, MemoryPlan
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ServerState
@@ -20,11 +20,10 @@ from twinrig.qt.viewmodels.sizing import (
     SizingFacts,
     answer,
     best_settings,
-    context_option,
     gather_facts,
     measure_start,
     predicted_against_measured,
-    requests_option,
+    setup_of,
 )
 from twinrig.qt.widgets.memory_bars import MemoryBars
 from twinrig.qt.widgets.parts import Button, Label, ToneIcon, row
@@ -184,7 +183,7 @@ class MemoryPanel(QFrame):
             self.bars.show_gpus(())
         else:
             self.bars.show_gpus(plan.gpus, plan.kv_needed_bytes)
-        best = best_settings(self._profile, plan) if plan and self._profile else {}
+        best = self._best(plan) if plan is not None else {}
         self.longest.setVisible(bool(best))
         self._render_sliders()
         self._render_levers()
@@ -241,12 +240,13 @@ class MemoryPanel(QFrame):
             slider.setEnabled(plan is not None)
         if profile is None:
             return
-        asked = profile.settings.get(context_option(profile))
+        setup = setup_of(self._context.workbench, profile)
+        asked = profile.settings.get(setup.context_setting)
         tokens = asked if isinstance(asked, int) else self._limit()
         with QSignalBlocker(self.context):
             if self._tokens(self.context.value()) != tokens:
                 self.context.setValue(self._position(tokens))
-        requests = profile.settings.get(requests_option(profile))
+        requests = profile.settings.get(setup.slots_setting)
         if isinstance(requests, int):
             nearest = min(range(len(_REQUESTS)), key=lambda i: abs(_REQUESTS[i] - requests))
             with QSignalBlocker(self.requests):
@@ -266,18 +266,26 @@ class MemoryPanel(QFrame):
 
     def _context_dragged(self, position: int) -> None:
         if self._profile is not None:
-            self.chosen.emit(context_option(self._profile), str(self._tokens(position)))
+            setup = setup_of(self._context.workbench, self._profile)
+            self.chosen.emit(setup.context_setting, str(self._tokens(position)))
 
     def _requests_dragged(self, position: int) -> None:
         if self._profile is not None:
-            self.chosen.emit(requests_option(self._profile), str(_REQUESTS[position]))
+            setup = setup_of(self._context.workbench, self._profile)
+            self.chosen.emit(setup.slots_setting, str(_REQUESTS[position]))
 
     def use_longest(self) -> None:
         """Set what uses the cards best."""
         plan = self._answer.plan
-        if plan is not None and self._profile is not None:
-            for option_id, text in best_settings(self._profile, plan).items():
+        if plan is not None:
+            for option_id, text in self._best(plan).items():
                 self.chosen.emit(option_id, text)
+
+    def _best(self, plan: MemoryPlan) -> dict[str, str]:
+        if self._profile is None:
+            return {}
+        setup = setup_of(self._context.workbench, self._profile)
+        return best_settings(self._profile, plan, setup)
 
     def _take_lever(self, number: int) -> None:
         if number < len(self._levers()):
