@@ -132,7 +132,9 @@ FIGURES = (
 class LoadResult:
     """All rounds of one load. ``figures`` are named as in ``FIGURES``; a missing one is unknown.
 
-    ``fault`` says why a request failed, None when none did.
+    ``generation_tokens`` were written in undisturbed rounds, ``server_generation_tokens`` is what
+    the server counted then (None: it does not count). ``fault`` says why a request failed, None
+    when none did.
     """
 
     load: Load
@@ -142,6 +144,8 @@ class LoadResult:
     loops: int = 0
     disturbed: int = 0
     prompt_tokens: int = 0
+    generation_tokens: int = 0
+    server_generation_tokens: int | None = None
     cards: tuple[CardUse, ...] = ()
     fault: Message | None = None
 

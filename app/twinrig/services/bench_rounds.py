@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from twinrig.domain.benchmark import Load, Prompt, Round, Sampling
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.domain.ports import Clock, HttpClient
 from twinrig.services.bench_prompts import PromptMaker
-from twinrig.services.chat import ReplyTimer
+from twinrig.services.bench_stream import Stream, StreamTally
 from twinrig.services.completions import (
     ChatEndpoint,
     ChatMessage,
@@ -39,26 +38,6 @@ FATAL = frozenset({"reply-key-refused", "reply-model-unknown", "reply-unreachabl
 """Faults that no further request can escape."""
 
 CountersNow = Callable[[], Awaitable[EngineMetrics | None]]
-
-
-@dataclass(frozen=True)
-class _Stream:
-    """One request of a round; ``error`` None: it went well. Times are monotonic."""
-
-    first_s: float | None
-    last_s: float
-    prompt_tokens: int
-    tokens: int
-    after_first: float
-    loop: bool
-    error: ReplyError | None = None
-
-    @property
-    def tps(self) -> float | None:
-        """Tokens per second from the first piece to the last."""
-        if self.first_s is None or self.last_s <= self.first_s or not self.after_first:
-            return None
-        return self.after_first / (self.last_s - self.first_s)
 
 
 @dataclass(frozen=True)
@@ -97,11 +76,12 @@ class RoundRunner:
         tps: float | None = None
         for length in (Prompt.SHORT, Prompt.LONG):
             prompt = self._new_prompt(length, reply_tokens)
+            before, started_s = await self._counters(), self._clock.monotonic()
             done = await self._stream(prompt, Sampling.SAMPLED, reply_tokens)
             if done.error is not None:
                 raise done.error
             self._prompts.learn(len(prompt), done.prompt_tokens)
-            tps = done.tps
+            tps = done.tps(_late_s((done,), started_s, before, await self._counters()))
         return tps
 
     async def run(self, load: Load, reply_tokens: int) -> RoundOutcome:
@@ -112,23 +92,19 @@ class RoundRunner:
         streams = await asyncio.gather(
             *(self._stream(prompt, load.sampling, reply_tokens) for prompt in prompts)
         )
-        after = await self._counters_after(before, load.streams)
+        after = await self._counters_after(before, streams)
         error = next((s.error for s in streams if s.error is not None), None)
         if error is not None and error.finding_id in FATAL:
             raise error
         return RoundOutcome(_round(load, streams, started_s, before, after), error)
 
     async def _counters_after(
-        self, before: EngineMetrics | None, requests: int
+        self, before: EngineMetrics | None, streams: Sequence[Stream]
     ) -> EngineMetrics | None:
-        """Engines that count in their log tell the end of a request a moment later."""
+        """Once everything is counted: some servers count a reply a moment after its end."""
         after = await self._counters()
-        if before is None or not before.counted_at_end:
-            return after
         deadline_s = self._clock.monotonic() + LATE_COUNT_S
-        while self._clock.monotonic() < deadline_s:
-            if (_grown(before, after, "requests_finished") or 0) >= requests:
-                break
+        while not _all_counted(before, after, streams) and self._clock.monotonic() < deadline_s:
             await self._clock.sleep(0.2)
             after = await self._counters()
         return after
@@ -136,7 +112,7 @@ class RoundRunner:
     def _new_prompt(self, length: Prompt, reply_tokens: int) -> str:
         return self._prompts.prompt(length, self._endpoint.context_tokens, reply_tokens)
 
-    async def _stream(self, prompt: str, sampling: Sampling, reply_tokens: int) -> _Stream:
+    async def _stream(self, prompt: str, sampling: Sampling, reply_tokens: int) -> Stream:
         values = GREEDY_VALUES if sampling is Sampling.GREEDY else self._sampled
         options = {
             **values,
@@ -145,48 +121,33 @@ class RoundRunner:
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         }
         body = chat_body(self._endpoint.model_id, (ChatMessage("user", prompt),), options)
-        timer = ReplyTimer(self._clock.monotonic())
-        counts = array("q")
-        texts: list[str] = []
+        tally = StreamTally(self._clock.monotonic())
         error: ReplyError | None = None
         pieces = stream_reply(self._http, self._endpoint, body)
         try:
             async with aclosing(cast(AsyncGenerator[Piece, None], pieces)) as stream:
                 async for piece in stream:
-                    timer.note(piece, self._clock.monotonic())
-                    if piece.text or piece.thought:
-                        counts.append(piece.usage.completion_tokens if piece.usage else 0)
-                        texts.append(piece.text or piece.thought)
+                    tally.note(piece, self._clock.monotonic())
         except ReplyError as fault:
             error = fault
-        told = timer.figures()
-        return _Stream(
-            timer.first_s,
-            timer.last_s,
-            told.prompt_tokens or 0,
-            told.generation_tokens,
-            after_first(counts, told.generation_tokens),
-            find_loop("".join(texts)) is not None,
-            error,
-        )
+        return tally.stream(error)
 
 
-def after_first(counts: Sequence[int], tokens: int) -> float:
-    """Tokens that came after the first piece of a stream.
-
-    ``counts`` are the tokens up to each piece where the server tells them; else (0) pieces are
-    taken to hold equally many. They often do not: a first piece may hold dozens of tokens that
-    make no whole character yet.
-    """
-    if len(counts) < 2:
-        return 0.0
-    told = min(counts) > 0 and counts[-1] > counts[0]
-    return counts[-1] - counts[0] if told else tokens * (len(counts) - 1) / len(counts)
+def _all_counted(
+    before: EngineMetrics | None, after: EngineMetrics | None, streams: Sequence[Stream]
+) -> bool:
+    """Whether the server has counted these replies, as far as it counts at all."""
+    if before is None or after is None:
+        return True
+    if before.counted_at_end:
+        return (_grown(before, after, "requests_finished") or 0) >= len(streams)
+    grown = _grown(before, after, "generation_tokens")
+    return grown is None or grown >= sum(s.tokens for s in streams)
 
 
 def _round(
     load: Load,
-    streams: Sequence[_Stream],
+    streams: Sequence[Stream],
     started_s: float,
     before: EngineMetrics | None,
     after: EngineMetrics | None,
@@ -195,31 +156,49 @@ def _round(
     firsts = [s.first_s for s in good if s.first_s is not None]
     lasts = [s.last_s for s in good]
     tokens = sum(s.tokens for s in good)
-    span_s = max(lasts) - min(firsts) if good else 0.0
     counted = _grown(before, after, "generation_tokens")
     whole = len(good) == len(streams)
+    disturbed = whole and counted is not None and _foreign(counted, tokens)
+    late_s = 0.0 if disturbed or not whole else _late_s(good, started_s, before, after)
+    span_s = max(lasts) - min(firsts) + late_s if good else 0.0
     return Round(
-        generation_tps=_together_tps(good, span_s) if whole else None,
-        stream_tps=_median([s.tps for s in good if s.tps is not None]),
+        generation_tps=_together_tps(good, span_s, late_s) if whole else None,
+        stream_tps=_median([tps for s in good if (tps := s.tps(late_s)) is not None]),
         first_token_s=_median([first - started_s for first in firsts]),
-        prompt_tps=_prompt_tps(load, good, started_s),
+        prompt_tps=_prompt_tps(load, good, started_s + late_s),
         prompt_tokens=sum(s.prompt_tokens for s in good),
         generation_tokens=tokens,
         requests=len(streams),
         failures=len(streams) - len(good),
-        loops=sum(s.loop for s in good),
+        loops=sum(find_loop(s.text) is not None for s in good),
         stagger=_stagger(lasts, started_s) if whole and len(good) > 1 else None,
         server_generation_tokens=counted,
         server_generation_tps=_server_tps(load, before, after),
         server_first_token_s=_quotient(before, after, "first_token_seconds", "first_tokens"),
         draft_acceptance=_quotient(before, after, "accepted_tokens", "draft_tokens"),
-        disturbed=whole and counted is not None and _foreign(counted, tokens),
+        disturbed=disturbed,
     )
 
 
-def _together_tps(streams: Sequence[_Stream], span_s: float) -> float | None:
-    """All streams together, from the first piece of all to the last."""
-    return sum(s.after_first for s in streams) / span_s if span_s > 0 else None
+def _late_s(
+    streams: Sequence[Stream],
+    started_s: float,
+    before: EngineMetrics | None,
+    after: EngineMetrics | None,
+) -> float:
+    """How long first pieces were on their way on average, by the server's own times to the first
+    token. A server that is short of processor time makes tokens, but hands them out in a burst."""
+    firsts = [s.first_s for s in streams if s.first_s is not None]
+    made_s = _quotient(before, after, "first_token_seconds", "first_tokens")
+    if made_s is None or not firsts or _grown(before, after, "first_tokens") != len(firsts):
+        return 0.0
+    return max(0.0, statistics.fmean(firsts) - started_s - made_s)
+
+
+def _together_tps(streams: Sequence[Stream], span_s: float, late_s: float) -> float | None:
+    """All streams together, from the first token of all to the last piece."""
+    tokens = sum(s.after_first(late_s) for s in streams)
+    return tokens / span_s if span_s > 0 and tokens > 0 else None
 
 
 def _foreign(counted: float, ours: int) -> bool:
@@ -228,7 +207,7 @@ def _foreign(counted: float, ours: int) -> bool:
     return counted - ours > max(FOREIGN_TOKENS, FOREIGN_SHARE * ours)
 
 
-def _prompt_tps(load: Load, streams: Sequence[_Stream], started_s: float) -> float | None:
+def _prompt_tps(load: Load, streams: Sequence[Stream], started_s: float) -> float | None:
     """Of long prompts only: with short ones the time is not spent on reading."""
     firsts = [s.first_s for s in streams if s.first_s is not None]
     if load.prompt is not Prompt.LONG or not firsts or max(firsts) <= started_s:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError
 from twinrig.domain.metrics import EngineMetrics
@@ -102,13 +102,14 @@ class BenchServer:
             await self._bench.controller.start(self._before, REQUESTED_BY)
 
     async def counters(self, record: ServerRecord) -> EngineMetrics | None:
-        """What the server counts itself, now; None when it does not say."""
+        """What the server counts itself, now, without the supervisor's own questions; None when it
+        does not say."""
         bench = self._bench
         engine = bench.engines.get(record.engine_id)
         try:
+            now = await bench.controller.active_record() or record
             if not record.metrics_url:
-                now = await bench.controller.active_record()
-                told = now.log_counters if now else {}
+                told = now.log_counters
                 return EngineMetrics.from_counters(told) if told else None
             if engine is None:
                 return None
@@ -117,7 +118,11 @@ class BenchServer:
             return None
         if reply.status != 200:
             return None
-        return engine.parse_metrics(reply.body.decode("utf-8", "replace"))
+        counted = engine.parse_metrics(reply.body.decode("utf-8", "replace"))
+        if counted.generation_tokens is None:
+            return counted
+        users = counted.generation_tokens - now.probe_generation_tokens
+        return replace(counted, generation_tokens=max(0.0, users))
 
     async def _active(self) -> ServerRecord | None:
         status = await self._bench.controller.active()

@@ -159,7 +159,7 @@ _TEXTS = (
 
 def _load(entry: Mapping[str, Any]) -> LoadResult:
     load = entry["load"]
-    fault = entry.get("fault")
+    fault, counted = entry.get("fault"), entry.get("server_generation_tokens")
     return LoadResult(
         Load(int(load["streams"]), Prompt(load["prompt"]), Sampling(load["sampling"])),
         {
@@ -173,6 +173,8 @@ def _load(entry: Mapping[str, Any]) -> LoadResult:
         loops=int(entry["loops"]),
         disturbed=int(entry["disturbed"]),
         prompt_tokens=int(entry["prompt_tokens"]),
+        generation_tokens=int(entry.get("generation_tokens", 0)),
+        server_generation_tokens=None if counted is None else int(counted),
         cards=tuple(
             CardUse(
                 str(card["name"]),
@@ -211,8 +213,9 @@ def csv_of(results: Sequence[BenchmarkResult]) -> str:
     ]
     head = ["time_utc", "profile", "engine", "version", "model", "machine", "demo"]
     load = ["streams", "prompt", "sampling", "prompt_tokens"]
+    written = ["generation_tokens", "server_generation_tokens"]
     counts = ["requests", "failures", "loops", "disturbed_rounds"]
-    writer.writerow([*head, *load, *figures, *counts, *uses, "settings"])
+    writer.writerow([*head, *load, *written, *figures, *counts, *uses, "settings"])
     for result in results:
         for found in result.loads:
             writer.writerow(_csv_row(result, found, cards))
@@ -241,6 +244,8 @@ def _csv_row(result: BenchmarkResult, found: LoadResult, cards: int) -> list[str
         found.load.prompt.value,
         found.load.sampling.value,
         str(found.prompt_tokens),
+        str(found.generation_tokens),
+        _text(found.server_generation_tokens),
         *map(_text, figures),
         *(str(n) for n in (found.requests, found.failures, found.loops, found.disturbed)),
         *map(_text, uses),

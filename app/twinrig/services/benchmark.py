@@ -36,7 +36,7 @@ from twinrig.services.workbench import Workbench
 
 MAX_STREAMS = 64
 WARM_UP_TOKENS = 64
-LEAST_TOKENS, MOST_TOKENS = 128, 512
+LEAST_TOKENS, MOST_TOKENS = 128, 2048
 STREAM_S = 3.0
 """A single stream is measured for about so long: shorter ones measure the start, not the speed."""
 

@@ -13,9 +13,9 @@ from fixtures.bench_rig import BenchRig
 from fixtures.reply_server import fault, reply_server
 from twinrig.domain.benchmark import Load, Prompt, Sampling
 from twinrig.domain.errors import ConflictError, UsageError
-from twinrig.services.bench_rounds import after_first
+from twinrig.services.bench_stream import StreamTally
 from twinrig.services.benchmark import Benchmark, BenchmarkPlan, Progress, plan_for, reply_length
-from twinrig.services.completions import ReplyError
+from twinrig.services.completions import Piece, ReplyError, Usage
 from twinrig.services.recommendation import Use, recommend
 
 ONE, FOUR = Load(1), Load(4)
@@ -226,7 +226,8 @@ async def test_progress_only_grows_and_ends_at_one(rig: BenchRig) -> None:
     [
         (25.0, 32768, 128),
         (60.0, 32768, 180),
-        (900.0, None, 512),
+        (900.0, None, 2048),
+        (300.0, 32768, 900),
         (900.0, 1024, 256),
         (None, 64, 16),
     ],
@@ -235,10 +236,80 @@ def test_replies_are_long_enough_to_measure_a_speed(tps, context, tokens: int) -
     assert reply_length(tps, context) == tokens
 
 
-def test_tokens_of_a_first_piece_do_not_count_for_the_speed() -> None:
-    assert after_first([0] * 51, 102) == pytest.approx(100)
-    assert after_first([4, 5, 6, 7, 8, 9, 10], 10) == 6
-    assert after_first([], 0) == after_first([1], 1) == 0
+def tally_of(pieces: list[tuple[float, str, int | None]]) -> StreamTally:
+    """``pieces``: when it came, its text, what the server has counted up to it."""
+    tally = StreamTally(0.0)
+    for at_s, text, count in pieces:
+        tally.note(Piece(text, usage=None if count is None else Usage(60, count)), at_s)
+    return tally
+
+
+def test_a_token_counts_when_it_is_counted_and_not_when_its_text_comes() -> None:
+    """Text of half a character is held back; the last piece only tells the sum."""
+    counted = [(0.1, "", 0), (0.5, "", 1), (1.0, "", 2), (1.5, "é", 3), (2.5, "", 5), (9.0, "", 5)]
+    stream = tally_of(counted).stream()
+    assert (stream.first_s, stream.last_s, stream.tokens) == (0.5, 2.5, 5)
+    assert stream.after_first(0.0) == 4
+    assert stream.tps(0.0) == pytest.approx(2.0)
+    assert stream.text == "é"
+
+
+def test_without_counts_in_between_pieces_hold_equally_many() -> None:
+    pieces = [(0.0, "", None), *((1.0 + n, "two", None) for n in range(5)), (9.0, "", 10)]
+    stream = tally_of(pieces).stream()
+    assert (stream.first_s, stream.last_s, stream.tokens) == (1.0, 5.0, 10)
+    assert stream.after_first(0.0) == 8
+    assert stream.tps(0.0) == pytest.approx(2.0)
+
+
+def test_a_first_piece_that_came_late_holds_what_was_made_meanwhile() -> None:
+    """The first token was made at 1 s, and came with 29 others at 2 s."""
+    stream = tally_of([(0.0, "", 0), (2.0, "much", 30), (3.0, "more", 61)]).stream()
+    assert stream.tps(0.0) == pytest.approx(31.0)
+    assert stream.tps(1.0) == pytest.approx(30.0)
+    assert tally_of([]).stream().tps(0.0) is None
+    assert tally_of([(0.0, "all", 5)]).stream().tps(0.0) is None
+
+
+@pytest.mark.parametrize("text_every", [1, 7])
+async def test_replies_that_come_in_a_burst_are_as_fast_as_they_were_made(
+    rig: BenchRig, text_every: int
+) -> None:
+    rig.make_virtual()
+    rig.bursts, rig.text_every = True, text_every
+    profile = rig.add("one", 200.0)
+    (result,) = await Benchmark(rig.bench).run((profile,), QUICK)
+    alone, four = result.at(ONE), result.at(FOUR)
+    assert alone is not None and four is not None
+    server = alone.figures["server_generation_tps"].median
+    assert alone.figures["generation_tps"].median == pytest.approx(server, rel=0.001)
+    assert four.figures["generation_tps"].median == pytest.approx(800.0, rel=0.05)
+    assert alone.figures["first_token_s"].median > 0.38, "so long the user waits"
+
+
+async def test_text_that_is_held_back_changes_no_speed(rig: BenchRig) -> None:
+    rig.make_virtual()
+    rig.text_every = 13
+    profile = rig.add("one", 200.0)
+    (result,) = await Benchmark(rig.bench).run((profile,), QUICK)
+    (alone, _four) = result.loads
+    server = alone.figures["server_generation_tps"].median
+    assert alone.figures["generation_tps"].median == pytest.approx(server, rel=0.001)
+    assert alone.figures["first_token_s"].median == pytest.approx(0.2)
+
+
+async def test_tokens_are_those_that_the_server_counted(rig: BenchRig) -> None:
+    """Also when it counts a moment late, and while the supervisor asks its own question."""
+    rig.make_virtual()
+    profile = rig.add("one", 200.0)
+    rig.late_counts = 2
+
+    def probe(progress: Progress) -> None:
+        rig.probe_tokens += 3
+
+    (result,) = await Benchmark(rig.bench).run((profile,), QUICK, on_progress=probe)
+    written = [(f.generation_tokens, f.server_generation_tokens) for f in result.loads]
+    assert written == [(80, 80), (320, 320)]
 
 
 @pytest.mark.parametrize(
