@@ -40,6 +40,7 @@ from twinrig.engines.setup_table import WheelBuild
 from twinrig.fixes.registry import load_fixes
 from twinrig.hosts.demo.host import DemoHost
 from twinrig.hosts.demo.windows import DemoWindows
+from twinrig.hosts.locks import FileLock
 from twinrig.messages import message
 from twinrig.qt.icons import Icons
 from twinrig.qt.live import LiveData
@@ -206,7 +207,7 @@ class RigSetup:
             raise
         if self.error is not None:
             raise self.error
-        return SetupResult("e1", plan.environment, False, message("vLLM is set up."))
+        return SetupResult("e1", plan.environment, True, False, message("vLLM is set up."))
 
 
 class RigHub:
@@ -265,6 +266,9 @@ class RigSecrets:
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
+
+    async def allow_file(self) -> None:
+        self.lasting = True
 
     async def get(self, name: str) -> str | None:
         return self.kept.get(name)
@@ -333,6 +337,9 @@ class PageWorkbench:
 
     def open_gpu_probe(self) -> NoGpuProbe:
         return NoGpuProbe()
+
+    def open_lock(self) -> FileLock:
+        return FileLock(self.layout.root)
 
     def estimating(self) -> Estimating:
         store = CalibrationStore(calibration_path(self.layout.root))

@@ -12,6 +12,7 @@ from twinrig.domain.profile import Network
 from twinrig.qt.pages.base import PageContext
 from twinrig.qt.viewmodels.fixing import Stage
 from twinrig.qt.widgets.fix_dialog import FixDialog
+from twinrig.qt.widgets.key_dialog import KeyDialog
 from twinrig.qt.widgets.lan_switch import LanSwitch
 
 
@@ -68,14 +69,94 @@ def test_what_other_devices_find(qtbot, pages, workbench, status, words) -> None
     assert switch.note.text().startswith(words)
 
 
-def test_a_server_without_a_key_is_not_shared_and_told_why(qtbot, pages, workbench) -> None:
-    switch = shown(qtbot, pages, network(workbench))
-    switch.box.click()
-    qtbot.waitUntil(lambda: "has no key" in switch.note.text())
+def key_dialog_of(widget: QWidget) -> KeyDialog | None:
+    found = widget.findChildren(KeyDialog)
+    return found[0] if found else None
 
-    assert not switch.box.isChecked()
-    assert "--generate" in switch.note.text()
+
+def asked_for_a_key(qtbot, switch: LanSwitch) -> KeyDialog:
+    qtbot.waitUntil(lambda: key_dialog_of(switch) is not None)
+    dialog = key_dialog_of(switch)
+    assert dialog is not None
+    return dialog
+
+
+def test_a_server_without_a_key_gets_one_before_it_is_shared(qtbot, pages, workbench) -> None:
+    profile_id = network(workbench)
+    switch = shown(qtbot, pages, profile_id)
+    switch.box.click()
+    dialog = asked_for_a_key(qtbot, switch)
+    key = dialog.key.text()
+    assert len(key) >= 32 and not switch.box.isChecked()
+    assert dialog_of(switch) is None, "nothing is opened before there is a key"
+    dialog.store_button.click()
+    qtbot.waitUntil(lambda: dialog_of(switch) is not None)
+    preview = dialog_of(switch)
+    assert preview is not None
+    qtbot.waitUntil(lambda: preview.flow.stage is Stage.PREVIEW)
+
+    assert workbench.secrets.kept == {profile_id: key}
+    assert workbench.profiles.load(profile_id).network.key_name == profile_id
+    assert "has no key" not in switch.note.text()
+    preview.reject()
+
+
+def test_a_key_that_is_not_given_shares_nothing(qtbot, pages, workbench) -> None:
+    profile_id = network(workbench)
+    switch = shown(qtbot, pages, profile_id)
+    switch.box.click()
+    dialog = asked_for_a_key(qtbot, switch)
+    dialog.key.setText("  ")
+    assert not dialog.store_button.isEnabled()
+    dialog.reject()
+
+    assert workbench.secrets.kept == {}
+    assert workbench.profiles.load(profile_id).network.key_name == ""
+    assert not switch.box.isChecked() and dialog_of(switch) is None
+
+
+def test_two_keys_in_a_row_differ_and_ones_own_is_taken(qtbot, pages, workbench) -> None:
+    profile_id = network(workbench, host="0.0.0.0", key_name="lan")
+    switch = shown(qtbot, pages, profile_id)
+    made = []
+    for own in ("", "  my own key  "):
+        switch.key_button.click()
+        dialog = asked_for_a_key(qtbot, switch)
+        made.append(dialog.key.text())
+        if own:
+            dialog.key.setText(own)
+        dialog.store_button.click()
+        qtbot.waitUntil(lambda: key_dialog_of(switch) is None)
+    assert made[0] != made[1]
+    assert workbench.secrets.kept == {"lan": "my own key"}
+    assert workbench.profiles.load(profile_id).network.key_name == "lan"
     assert dialog_of(switch) is None
+
+
+def test_without_a_keyring_a_file_is_asked_for(qtbot, pages, workbench) -> None:
+    workbench.secrets.lasting = False
+    profile_id = network(workbench)
+    switch = shown(qtbot, pages, profile_id)
+    switch.box.click()
+    dialog = asked_for_a_key(qtbot, switch)
+    assert not dialog.in_file.isVisibleTo(dialog)
+    dialog.store_button.click()
+    qtbot.waitUntil(lambda: dialog.in_file.isVisibleTo(dialog))
+    assert "no keyring" in dialog.notice.text
+    assert workbench.profiles.load(profile_id).network.key_name == "", "nothing is half done"
+    dialog.in_file.setChecked(True)
+    with qtbot.waitSignal(dialog.stored):
+        dialog.store_button.click()
+    assert workbench.profiles.load(profile_id).network.key_name == profile_id
+    qtbot.waitUntil(lambda: dialog_of(switch) is not None)
+    preview = dialog_of(switch)
+    assert preview is not None
+    preview.reject()
+
+
+def test_only_a_shared_server_offers_another_key(qtbot, pages, workbench) -> None:
+    switch = shown(qtbot, pages, network(workbench, key_name="lan"))
+    assert not switch.key_button.isVisibleTo(switch)
 
 
 def test_the_demo_server_is_not_shared(qtbot, pages, workbench) -> None:

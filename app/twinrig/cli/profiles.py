@@ -3,7 +3,6 @@ restore, key."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from twinrig.cli.adopt import adopt
 from twinrig.cli.assignments import assign, assigned_path
 from twinrig.cli.drafting import cards_of, draft_profile
 from twinrig.cli.session import FINDINGS, FINE, Session
-from twinrig.domain.errors import GpuUnavailableError, HostError, ProfileError, UsageError
+from twinrig.domain.errors import GpuUnavailableError, ProfileError, UsageError
 from twinrig.domain.profile import Profile
 from twinrig.messages import Message, message
 from twinrig.services.profile_codec import dump_profile
@@ -25,6 +24,7 @@ from twinrig.services.recipes import (
     load_recipes,
     make_recipe,
 )
+from twinrig.services.server_key import ServerKeys, new_key
 from twinrig.services.workbench import Workbench
 
 Action = Callable[[Session, Workbench], Awaitable[int]]
@@ -194,38 +194,18 @@ async def _restore(session: Session, bench: Workbench) -> int:
 async def _key(session: Session, bench: Workbench) -> int:
     """Store, make or forget the server's key; it is never printed unless it was just made."""
     args, terminal = session.args, session.terminal
-    before = bench.profiles.load(args.profile)
+    keys = ServerKeys(bench.profiles, bench.secrets)
     if args.clear:
-        if before.network.key_name:
-            await bench.secrets.delete(before.network.key_name)
-            bench.profiles.save(
-                replace(before, network=replace(before.network, key_name="")), replaces=before
-            )
-        terminal.say(message("The server of {id} needs no key now.", id=before.id))
+        profile = await keys.clear(args.profile)
+        terminal.say(message("The server of {id} needs no key now.", id=profile.id))
         terminal.data({"key": None})
         return FINE
-    if args.generate:
-        value = secrets.token_urlsafe(24)
-    else:
-        value = terminal.read_secret(message("Key (not shown):"))
-    if not value:
-        raise UsageError(
-            message("No key was given."), message("Type one, pipe one in, or use --generate.")
-        )
-    name = before.network.key_name or before.id
-    if args.in_file:
-        await bench.secrets.allow_file()
-    await bench.secrets.set(name, value)
-    if not bench.secrets.lasting:
-        raise HostError(
-            message("This system has no keyring, so the key would be lost with this command."),
-            message('Repeat with "--in-file" to keep it in a file that only you can read.'),
-        )
-    if before.network.key_name != name:
-        after = replace(before, network=replace(before.network, key_name=name))
-        bench.profiles.save(after, replaces=before)
-    terminal.data({"key_name": name, "place": terminal.text(bench.secrets.place)})
-    terminal.say(message("Stored. Place: {place}", place=Message(bench.secrets.place)), "good")
+    bench.profiles.load(args.profile)  # a wrong name is said before a key is typed
+    value = new_key() if args.generate else terminal.read_secret(message("Key (not shown):"))
+    profile = await keys.give(args.profile, value, in_file=args.in_file)
+    place = bench.secrets.place
+    terminal.data({"key_name": profile.network.key_name, "place": terminal.text(place)})
+    terminal.say(message("Stored. Place: {place}", place=Message(place)), "good")
     if args.generate:
         terminal.say(message("The key, shown this once: {key}", key=value))
     return FINE

@@ -19,6 +19,9 @@ from twinrig.fixes.wslconfig_edits import read_config
 from twinrig.messages import N_, Message, message
 
 ANYWHERE, HERE = "0.0.0.0", "127.0.0.1"
+NO_KEY = "server-without-key"
+"""``finding_id`` of the refusal to share a server that asks for no key."""
+
 MIRRORED, NAT = "mirrored", "nat"
 _PROBES = ("system", "windows_wslconfig", "address")
 
@@ -153,6 +156,7 @@ def refuse_unguarded(profile: Profile) -> None:
         raise UsageError(
             message("The server of {id} has no key.", id=profile.id),
             message('Store one with "twinrig profiles key {id} --generate".', id=profile.id),
+            finding_id=NO_KEY,
         )
     if not PROFILE_ID.fullmatch(profile.id):
         raise UsageError(

@@ -10,9 +10,12 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QWidget
 from twinrig.domain.checks import Finding
 from twinrig.domain.errors import TwinrigError
 from twinrig.domain.profile import Profile
+from twinrig.fixes.lan_open import NO_KEY
 from twinrig.messages import N_, Message, message
 from twinrig.qt.widgets.fix_dialog import FixDialog
+from twinrig.qt.widgets.key_dialog import KeyDialog
 from twinrig.qt.widgets.labels import ToneLabel
+from twinrig.qt.widgets.parts import Button
 from twinrig.services.lan import LanAnswer, LanState
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ class LanSwitch(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.box)
         layout.addWidget(self.note, 1)
+        tip = N_("Another key for this server, for its next start")
+        self.key_button = Button(context, N_("Key…"), self._new_key, tip=tip)
+        layout.addWidget(self.key_button)
         context.texts.changed.connect(self._render)
         self._render()
 
@@ -96,12 +102,31 @@ class LanSwitch(QWidget):
     def _refused(self, error: Exception) -> None:
         self._fault = error if isinstance(error, TwinrigError) else None
         self._render()
+        if self._fault is not None and self._fault.finding_id == NO_KEY:
+            self._ask_key(share=True)
+
+    def _new_key(self) -> None:
+        self._ask_key(share=False)
+
+    def _ask_key(self, *, share: bool) -> None:
+        """With ``share`` the wish that was refused for want of a key is taken up again."""
+        try:
+            profile = self._context.workbench.profiles.load(self._profile_id)
+        except TwinrigError as error:
+            self._fault = error
+            self._render()
+            return
+        dialog = KeyDialog(self._context, profile, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.stored.connect(lambda: self._clicked(True) if share else self._look())
+        dialog.open()
 
     def _render(self) -> None:
         self.setVisible(bool(self._profile_id))
         state = self._state
         self.box.setEnabled(state is not None)
         self.box.setChecked(state is not None and state.shared)
+        self.key_button.setVisible(state is not None and state.shared)
         tone, text = self._words()
         self.note.set_tone(tone)
         self.note.setText(text)
