@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QApplication
 from twinrig.qt.main_window import MainWindow
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.single_instance import Role, SingleInstance
+from twinrig.qt.source_lines import keep_no_source_lines
 from twinrig.qt.text import Texts, system_language
 from twinrig.qt.theme import Theme
 from twinrig.qt.windows_shell import set_app_id
@@ -129,6 +130,7 @@ class Starter(QObject):
 
     def begin(self, *, hidden: bool) -> None:
         """Show the window, then load the rest."""
+        keep_no_source_lines()
         sys.excepthook = self._excepthook
         self._application.commitDataRequest.connect(lambda _manager: self.end())
         if hidden:
