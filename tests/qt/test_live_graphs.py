@@ -100,6 +100,23 @@ def test_a_day_comes_from_the_file_and_ends_with_the_present(qtbot, graphs, cont
     assert not context.live.history.has_pending, "what was read is not written again"
 
 
+def test_a_day_left_open_has_no_hole(qtbot, graphs, context, rig, monkeypatch) -> None:
+    def minutes(first: int, last: int) -> list[Minute]:
+        cards = (CardPoint("GPU-0", 33.0), CardPoint("GPU-1", 44.0))
+        return [Minute(NOW_S + n * 60, 60.0, cards, 600.0) for n in range(first, last)]
+
+    tell(context, 0, 3)
+    graphs.ranges.setCurrentIndex(DAY)
+    qtbot.waitUntil(lambda: graphs._read_at_s > 0)
+    rig.store.write(minutes(0, 40), [])  # the keeper goes on meanwhile
+    monkeypatch.setattr(type(rig.clock), "now", lambda _self: NOW_S + 2400)
+    tell(context, 2400, 2403)
+    qtbot.waitUntil(lambda: len(graphs._minutes) == 40)
+    width_s = graphs.load_graph._ring.interval_s
+    graphs.load_graph.inspect((NOW_S + 1200) // width_s * width_s)
+    assert graphs.load_graph.value_text() == "GPU 0  33 %  GPU 1  44 %"
+
+
 def test_a_file_that_cannot_be_read_is_told(qtbot, graphs, context, rig, reported) -> None:
     rig.store.error = HostError(message("The history cannot be used."))
     tell(context, 0, 3)

@@ -208,15 +208,18 @@ def test_curl_names_the_key_when_the_profile_has_one(qtbot, overview, rig) -> No
 
 def test_hidden_pages_take_data_but_do_not_render(qtbot, overview: OverviewPage) -> None:
     overview.hide()
-    paints = overview.graphs.load_graph.paints
+    graph, held = overview.graphs.load_graph, overview.graphs.load_graph.summary()
+    paints = graph.paints
     for second in range(20):
-        tell(overview, snapshot(record(), taken_at_s=NOW_S + second))
-    assert overview.graphs.load_graph.paints == paints
+        tell(overview, snapshot(record(), loads=(second, 61), taken_at_s=NOW_S + second))
+    assert (graph.paints, graph.summary()) == (paints, held)
     assert "Waiting for the first reading" in [w.text() for w in overview.findChildren(QLabel)]
     overview.show()
     overview.on_shown()
     assert "Ready" in words(overview)
-    assert overview.graphs.load_graph.summary().startswith("GPU 0: now 63")
+    assert graph.summary().startswith("GPU 0: now 19")
+    graph.inspect(NOW_S + 7)
+    assert graph.value_text().startswith("GPU 0  7 %"), "nothing is missing in between"
 
 
 # -- settings ----------------------------------------------------------------------------------

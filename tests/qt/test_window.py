@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,6 +255,47 @@ def test_pages_are_built_when_first_shown(window: MainWindow) -> None:
     assert set(window.pages) == {"overview"}
     window.navigate("settings")
     assert set(window.pages) == {"overview", "settings"}
+
+
+@pytest.fixture
+def in_the_tray(
+    qtbot, qapp: QApplication, workbench: FullWorkbench, folders: RigFolders
+) -> Iterator[Starter]:
+    """The panel as it starts at logon: no window."""
+    starter = Starter(qapp, lambda _target: workbench, "demo", "en", folders)
+    starter.first_run = False
+    starter.begin(hidden=True)
+    qtbot.waitUntil(lambda: starter.panel is not None and starter.panel.live.latest is not None)
+    yield starter
+    starter.end()
+    starter.window.deleteLater()
+
+
+def test_the_tray_alone_builds_no_page(qtbot, in_the_tray: Starter) -> None:
+    window = in_the_tray.window
+    assert window.pages == {} and window.current_id == "overview"
+    assert any(type(finder).__name__ == "_Forget" for finder in sys.meta_path)
+    window.bring_up()
+    assert set(window.pages) == {"overview"}
+    page = window.pages["overview"]
+    assert "GPU 0: now " in page.graphs.load_graph.summary(), "what came before is there"
+    assert len(page._cards) == 2 and page.isVisible()
+
+
+def test_a_part_is_shown_once_the_window_is(
+    qtbot, in_the_tray: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    window = in_the_tray.window
+    server = window._types["server"]
+    monkeypatch.setattr(server, "reveal", lambda _page, part: asked.append(part))
+    window.navigate("server/log")
+    assert window.pages == {} and asked == []
+    window.bring_up()
+    assert set(window.pages) == {"server"} and asked == ["log"]
+    window.hide()
+    window.show()
+    assert asked == ["log"]
 
 
 def test_geometry_is_remembered(starter: Starter) -> None:

@@ -1,4 +1,4 @@
-"""The window: navigation, pages (built when first shown) and the status strip."""
+"""The window: navigation, pages (built when first seen) and the status strip."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class MainWindow(QMainWindow):
         self._areas: dict[str, QScrollArea] = {}
         self._context: PageContext | None = None
         self._seen = False
+        self._part = ""
         self.on_close: Callable[[], bool] = lambda: True
         self.pages: dict[str, Page] = {}
         self._unlisted: set[str] = set()
@@ -62,7 +63,10 @@ class MainWindow(QMainWindow):
         navigation: Navigation,
         strip: StatusStrip,
     ) -> None:
-        """Offer the pages; the first one is shown. A page is built when it is first shown."""
+        """Offer the pages; the first one is shown. A page is built when it is first seen.
+
+        Who only has the tray icon pays for no page.
+        """
         self._context = context
         self.navigation, self.strip = navigation, strip
         self._lay_out(navigation, strip)
@@ -99,8 +103,12 @@ class MainWindow(QMainWindow):
         page_id, _, part = place.partition("/")
         if self.navigation is not None:
             self.navigation.show_page(page_id)
-        if part and page_id in self.pages:
-            self.pages[page_id].reveal(part)
+        if page_id in self.pages:
+            self._part = ""
+            if part:
+                self.pages[page_id].reveal(part)
+        elif page_id in self._types:
+            self._part = part
 
     def set_listed(self, page_id: str, listed: bool) -> None:
         """Whether the navigation shows a page; the current one stays until another is shown."""
@@ -164,23 +172,28 @@ class MainWindow(QMainWindow):
         if self._context is None or page_id == self.current_id:
             return
         leaving = self.current_page
-        area = self._areas[page_id]
-        if page_id not in self.pages:
-            page = self._types[page_id](self._context, area)
-            self.pages[page_id] = page
-            area.setWidget(page)
-            page.setAutoFillBackground(False)
-            area.viewport().setAutoFillBackground(False)
         left, self.current_id = self.current_id, page_id
         if self.navigation is not None:
             self.navigation.set_listed(page_id, True)
             if left in self._unlisted:
                 self.navigation.set_listed(left, False)
-        self._stack.setCurrentWidget(area)
+        if self._seen:
+            self._build(page_id)
+        self._stack.setCurrentWidget(self._areas[page_id])
         if leaving is not None:
             leaving.on_hidden()
         if self._seen:
             self.pages[page_id].on_shown()
+
+    def _build(self, page_id: str) -> None:
+        if self._context is None or page_id not in self._types or page_id in self.pages:
+            return
+        area = self._areas[page_id]
+        page = self._types[page_id](self._context, area)
+        self.pages[page_id] = page
+        area.setWidget(page)
+        page.setAutoFillBackground(False)
+        area.viewport().setAutoFillBackground(False)
 
     # -- being seen ----------------------------------------------------------------------------
 
@@ -209,7 +222,12 @@ class MainWindow(QMainWindow):
         if seen == self._seen:
             return
         self._seen = seen
+        if seen:
+            self._build(self.current_id)
         page = self.current_page
         if page is not None:
             page.on_shown() if seen else page.on_hidden()
+            if self._part:
+                page.reveal(self._part)
+                self._part = ""
         self.visibility_changed.emit(seen)

@@ -65,6 +65,11 @@ class Page(QWidget):
         context.texts.changed.connect(self.retranslate)
         context.theme.changed.connect(self.retheme)
 
+    @property
+    def looked_at(self) -> bool:
+        """Whether there is anything to look at: a page that nobody sees does nothing."""
+        return self.isVisible() and not self.window().isMinimized()
+
     def on_shown(self) -> None:
         """The page became the visible one."""
 

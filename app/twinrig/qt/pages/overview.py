@@ -50,6 +50,7 @@ class OverviewPage(Page):
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._newest: Snapshot | None = None
+        self._missed = False
         self._cards: list[GpuCard] = []
         self._energy: tuple[float, float | None, float] = (-ENERGY_EVERY_S, None, 0.0)
         self._button_face: tuple[str, bool] = ("", False)
@@ -91,10 +92,8 @@ class OverviewPage(Page):
         context.live.snapshot.connect(self._take)
         context.live.recording_changed.connect(self._another_source)
         self._actions.read_profiles()
-        if context.live.latest is not None:
-            self._take(context.live.latest)
-        else:
-            self._render()
+        self._newest, self._missed = context.live.latest, context.live.latest is not None
+        self._render()
 
     # -- layout --------------------------------------------------------------------------------
 
@@ -151,9 +150,11 @@ class OverviewPage(Page):
 
     def _take(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
-        self._fit_cards(snapshot)
+        if not self.looked_at:
+            self._missed = True  # on_shown makes up for it
+            return
         self.graphs.take(snapshot)
-        if self.isVisible() and not self.context.live.settled:
+        if not self.context.live.settled:
             self._render()
 
     def _fit_cards(self, snapshot: Snapshot) -> None:
@@ -184,6 +185,8 @@ class OverviewPage(Page):
         self._progress.setVisible(state.progress is not None)
         self._progress.setValue(round((state.progress or 0.0) * PROGRESS_STEPS))
         self.verdict.show_verdict(self.context.live.verdict)
+        if newest is not None:
+            self._fit_cards(newest)
         self._render_cards(newest)
         self._render_figures(newest)
         recorded = newest is not None and newest.recorded
@@ -269,6 +272,9 @@ class OverviewPage(Page):
     def on_shown(self) -> None:
         self._actions.read_profiles()
         self.submit(asyncio.to_thread(_fixes, self.context.workbench), self._mark_fixes, _ignore)
+        if self._missed and self._newest is not None:
+            self._missed = False
+            self.graphs.catch_up(self._newest)
         self._render()
 
     def _mark_fixes(self, entries: tuple[JournalEntry, ...]) -> None:

@@ -35,6 +35,8 @@ from twinrig.qt.widgets.surface import Surface
 from twinrig.services.history import EVENT_WORDS, RING_S, Minute, Point
 from twinrig.services.history_csv import csv_text
 
+REREAD_S = RING_S / 3
+"""Minutes are read again before what came since leaves the memory."""
 TONES = {"start": "busy", "ready": "ok", "crash": "fail", "failed": "fail", "fix": "ok"}
 
 
@@ -46,6 +48,7 @@ class LiveGraphs(QWidget):
         self._context = context
         self._uuids: tuple[str, ...] = ()
         self._minutes: tuple[Minute, ...] = ()
+        self._read_at_s = 0.0
         self._range_s = 0.0
         self._slot = (0.0, 0, 0)
         texts, theme, interval_s = context.texts, context.theme, context.settings.interval_s
@@ -75,12 +78,7 @@ class LiveGraphs(QWidget):
 
     def take(self, snapshot: Snapshot) -> None:
         """Another reading; nothing moves while paused."""
-        uuids = tuple(info.uuid for info in snapshot.gpus)
-        if uuids != self._uuids:
-            self._uuids = uuids
-            self.load_graph.set_labels(
-                [message("GPU {index}", index=info.index) for info in snapshot.gpus]
-            )
+        self._follow_cards(snapshot)
         if self.paused:
             return
         if snapshot.throughput.ended is not None:
@@ -91,9 +89,16 @@ class LiveGraphs(QWidget):
             return
         samples = {s.uuid: s.utilisation_percent for s in snapshot.samples if not s.stale}
         speed = snapshot.throughput
-        self.load_graph.append(snapshot.taken_at_s, [samples.get(uuid) for uuid in uuids])
+        self.load_graph.append(snapshot.taken_at_s, [samples.get(uuid) for uuid in self._uuids])
         self.speed_graph.append(snapshot.taken_at_s, (speed.generation_tps, speed.prompt_tps))
         self._show_marks()
+
+    def catch_up(self, newest: Snapshot) -> None:
+        """Show what came while nobody looked; nothing moves while paused."""
+        self._follow_cards(newest)
+        if not self.paused:
+            self._reread_if_old(newest.taken_at_s)
+            self.reload()
 
     def reload(self) -> None:
         """Show what is remembered of the chosen range."""
@@ -111,6 +116,14 @@ class LiveGraphs(QWidget):
         self._show_marks()
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _follow_cards(self, snapshot: Snapshot) -> None:
+        uuids = tuple(info.uuid for info in snapshot.gpus)
+        if uuids != self._uuids:
+            self._uuids = uuids
+            self.load_graph.set_labels(
+                [message("GPU {index}", index=info.index) for info in snapshot.gpus]
+            )
 
     def _another_source(self) -> None:
         """A recording begins or is left: what the other source told must not be seen beside it."""
@@ -171,7 +184,12 @@ class LiveGraphs(QWidget):
             self._read_minutes()
         self.reload()
 
+    def _reread_if_old(self, now_s: float) -> None:
+        if self._range_s > RING_S and now_s - self._read_at_s >= REREAD_S:
+            self._read_minutes()
+
     def _follow_range(self, now_s: float) -> None:
+        self._reread_if_old(now_s)
         width_s = slot_s(self._range_s, self.load_graph.slots, self._context.live.interval_s)
         slot = (width_s, int(now_s // width_s), self.load_graph.slots)
         if slot != self._slot:
@@ -183,7 +201,8 @@ class LiveGraphs(QWidget):
             return  # the history file is this machine's
         store = self._context.workbench.history_store()
         history = self._context.live.history
-        since_s = self._context.workbench.clock.now() - self._range_s
+        self._read_at_s = self._context.workbench.clock.now()
+        since_s = self._read_at_s - self._range_s
 
         async def read() -> None:
             minutes, events = await asyncio.gather(
