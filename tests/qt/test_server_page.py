@@ -303,6 +303,16 @@ def test_hidden_pages_ask_nothing(qtbot, page, workbench, monkeypatch):
     qtbot.waitUntil(lambda: {"status", "read_log"} <= set(asked), timeout=5000)
 
 
+@pytest.mark.parametrize("first_visit", [True, False])
+def test_a_part_is_revealed_on_the_first_visit_too(qtbot, page, workbench, first_visit):
+    make_profile(workbench, "Alpha")
+    if not first_visit:
+        shown(qtbot, page)
+    page.on_shown()
+    page.reveal("log")
+    qtbot.waitUntil(page.pane.log.isVisible, timeout=5000)
+
+
 def test_a_state_that_cannot_be_read_is_told(qtbot, page, workbench):
     workbench.controller.status_error = HostError(message("The disk is gone."))
     make_profile(workbench, "Alpha")

@@ -36,6 +36,7 @@ class ServerPage(Page):
         super().__init__(context, parent)
         self._dialogs = dialogs or QtDialogs()
         self._attached = False
+        self._wanted_part = ""
         self.panel = ProfilePanel(context, self._dialogs)
         self.panel.chosen.connect(self._chosen)
         self.panel.edit_requested.connect(self._edit)
@@ -119,9 +120,11 @@ class ServerPage(Page):
         self.changes.reload()
 
     def reveal(self, part: str) -> None:
-        """ "log", "steps" or "changes"."""
-        if self._stack.currentIndex() == self.SERVER:
+        """ "log", "steps" or "changes"; at once, or when the profiles have been read."""
+        if self.panel.loaded:
             self.pane.reveal(part)
+        else:
+            self._wanted_part = part
 
     def retranslate(self) -> None:
         """Texts that are not bound."""
@@ -147,6 +150,8 @@ class ServerPage(Page):
             self._stack.setCurrentIndex(self.EMPTY)
         elif current.usable:
             self._stack.setCurrentIndex(self.SERVER)
+            self.pane.reveal(self._wanted_part)
+            self._wanted_part = ""
             self.context.settings.current_profile = current.id
             if self._attached:
                 self.pane.watch(current.id)
