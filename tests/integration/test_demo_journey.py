@@ -117,8 +117,11 @@ def test_up_does_the_whole_job_with_nobody_there(rig: Rig) -> None:
         "Plan",
         "Start",
         "Ready after",
+        "First reply",
+        "demo engine",
+        "everything works",
         "A demo client",
-        "T/s",
+        "[Demo rig]",
         "Stopped",
     ]
     places = [out.find(word) for word in order]

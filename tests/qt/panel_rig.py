@@ -16,7 +16,7 @@ from twinrig.domain.gpu import GpuInfo, GpuSample
 from twinrig.domain.metrics import ServerSetup, Snapshot, Throughput
 from twinrig.domain.profile import EngineRef, ModelRef, Network, Profile
 from twinrig.domain.server import Phase, ServerState
-from twinrig.domain.supervision import PhaseTime, ServerRecord
+from twinrig.domain.supervision import PhaseTime, ServerRecord, StateLayout
 from twinrig.services.lan import LanState
 
 GIB = 1024**3
@@ -204,6 +204,7 @@ class RigWorkbench:
     store: RigStore = field(default_factory=RigStore)
     clock: RigClock = field(default_factory=RigClock)
     sharing: RigLan = field(default_factory=RigLan)
+    layout: StateLayout = field(default_factory=lambda: StateLayout(Path("/nowhere")))
 
     def lan(self) -> RigLan:
         return self.sharing

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from twinrig.cli import fix
+from twinrig.cli import cut_off, fix
 from twinrig.cli.bench_tables import comparison_rows, difference_rows, result_rows
 from twinrig.cli.session import FINDINGS, FINE, Session, pick_profile
 from twinrig.cli.terminal import Terminal
@@ -29,6 +29,7 @@ async def run(session: Session) -> int:
     async with session.bench() as bench:
         if args.list:
             return _list(terminal, bench, args.csv)
+        await cut_off.put_back(terminal, bench)
         profiles = await _profiles(bench, args.profile, args.compare)
         plan = plan_for(args.users, profiles=len(profiles), thorough=args.thorough)
         if args.rounds:

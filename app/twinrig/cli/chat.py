@@ -30,7 +30,7 @@ async def run(session: Session) -> int:
         system = (ChatMessage("system", args.system),) if args.system else ()
         messages = (*system, ChatMessage("user", text))
         turn = ChatTurn(bench.http, bench.clock, serving.endpoint, messages, options)
-        reply, thoughts = await _show(terminal, turn)
+        reply, thoughts = await show_reply(terminal, turn)
     figures = turn.figures()
     terminal.line()
     terminal.say(figures_text(figures), "dim")
@@ -38,7 +38,7 @@ async def run(session: Session) -> int:
     return FINE
 
 
-async def _show(terminal: Terminal, turn: ChatTurn) -> tuple[str, str]:
+async def show_reply(terminal: Terminal, turn: ChatTurn) -> tuple[str, str]:
     """Reply and thoughts; on the screen thoughts are dim. Control characters are not obeyed."""
     reply: list[str] = []
     thoughts: list[str] = []

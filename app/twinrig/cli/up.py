@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from twinrig.cli import doctor, fix, server, watch
+from twinrig.cli import cut_off, doctor, first_reply, fix, server, watch
 from twinrig.cli.demo_client import demo_client
 from twinrig.cli.drafting import cards_of, draft_profile
 from twinrig.cli.format import gib
@@ -34,7 +34,7 @@ LOAD_TIMEOUT_S = 3600.0
 
 
 async def run(session: Session) -> int:
-    """Exit code 0 when the server was READY (or the user said no), 1 when it failed."""
+    """Exit code 0 when the server has answered (or the user said no), 1 when it failed."""
     terminal = session.terminal
     if terminal.json_mode:
         raise UsageError(
@@ -88,6 +88,7 @@ class _Job:
 
     async def run(self) -> int:
         terminal, bench = self.session.terminal, self.bench
+        await cut_off.put_back(terminal, bench)
         active = await bench.controller.active()
         if active is not None and active.supervisor_alive:
             server.show_status(terminal, active, bench.clock.now())
@@ -202,6 +203,8 @@ class _Job:
             record = await server.follow_start(terminal, bench, profile.id, LOAD_TIMEOUT_S)
             if record.state is not ServerState.READY:
                 return FINDINGS
+            if not await first_reply.prove(terminal, bench, profile.id):
+                return FINDINGS
             async with demo_client(terminal, bench, record):
                 await self._view()
         finally:
@@ -242,6 +245,8 @@ class _Job:
                     target=bench.target,
                 )
             )
+            if not args.yes:
+                await first_reply.ask_logon(terminal, bench, profile_id)
             return
         began_s = bench.clock.now()
         await bench.controller.stop(profile_id, REQUESTED_BY)

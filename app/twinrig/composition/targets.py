@@ -120,8 +120,10 @@ def open_workbench(
             SetupChange(rig.host, profiles, journal, controller, clock, rig.target),
             FileLock(root),
             environ,
+            rig.on_wsl,
         ),
         hub=model_hub(rig.host, rig.engines, secrets, finder, environ),
+        open_lock=lambda: FileLock(root),
     )
 
 

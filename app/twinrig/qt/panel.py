@@ -12,10 +12,11 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from twinrig.domain.errors import TwinrigError
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.server import ACTIVE_STATES
 from twinrig.domain.supervision import ServerRecord
-from twinrig.messages import N_
+from twinrig.messages import N_, Message
 from twinrig.qt.actions import ServerActions
 from twinrig.qt.bridge import Bridge
 from twinrig.qt.dialogs import QuitAnswer, ask_quit, ask_recording, ask_switch, error_box
@@ -37,6 +38,7 @@ from twinrig.qt.tray import Tray
 from twinrig.qt.tray_model import ProfileChoice, tray_model
 from twinrig.qt.viewmodels.figures import speed_words
 from twinrig.qt.viewmodels.settings import Folders
+from twinrig.services.bench_note import put_back_after_cut
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
@@ -73,6 +75,7 @@ class Panel(QObject):
     ) -> None:
         super().__init__(window)
         self._window = window
+        self._bridge = bridge
         self._texts = texts
         self._settings = settings
         self._ask = ask
@@ -116,6 +119,9 @@ class Panel(QObject):
         self.meter.restore()
         self._update_tray()
         self.tray.show()
+        self._bridge.submit(
+            put_back_after_cut(self.context.workbench), self, self._put_back, self.report
+        )
 
     def stop(self) -> None:
         """Stop what ticks; the bridge is shut down by its owner afterwards."""
@@ -182,6 +188,11 @@ class Panel(QObject):
         self._settings.detailed_changed.connect(self.live.set_detailed)
         self._settings.current_profile_changed.connect(lambda _id: self._update_tray())
         self._window.visibility_changed.connect(self._visibility_changed)
+
+    def _put_back(self, told: Message | None) -> None:
+        """What was done about a measurement that was cut off."""
+        if told is not None:
+            self.report(TwinrigError(told))
 
     def _take(self, snapshot: Snapshot) -> None:
         if self.live.settled:

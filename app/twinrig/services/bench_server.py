@@ -12,12 +12,11 @@ from twinrig.domain.profile import Profile
 from twinrig.domain.server import ACTIVE_STATES, ServerState
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import Message, message
+from twinrig.services.bench_note import REQUESTED_BY, STOP_TIMEOUT_S, BenchNote
 from twinrig.services.endpoints import Serving, find_serving
 from twinrig.services.workbench import Workbench
 
-REQUESTED_BY = "benchmark"
 START_TIMEOUT_S = 3600.0
-STOP_TIMEOUT_S = 180.0
 SCRAPE_TIMEOUT_S = 10.0
 _SETTLED = frozenset({ServerState.READY, ServerState.FAILED, ServerState.BACKOFF})
 
@@ -75,10 +74,10 @@ class BenchServer:
         """
         controller = self._bench.controller
         record = await self._active()
-        if not self._touched:
-            self._before, self._touched = (record.profile_id if record else ""), True
         if record is not None and not fresh and not await self._must_restart(record, profile):
             return await find_serving(self._bench, profile.id)
+        if not self._touched:
+            await self._put_aside(record.profile_id if record else "")
         if record is not None:
             await self._stop(record.profile_id)
         await controller.start(profile.id, REQUESTED_BY)
@@ -94,12 +93,27 @@ class BenchServer:
             return
         record = await self._active()
         running = record.profile_id if record else ""
-        if running == self._before:
-            return
-        if running:
+        if running and running != self._before:
             await self._stop(running)
-        if self._before:
+        if self._before and running != self._before:
             await self._bench.controller.start(self._before, REQUESTED_BY)
+        await asyncio.to_thread(BenchNote.of(self._bench).remove)
+
+    async def _put_aside(self, before: str) -> None:
+        """Remember what ran, on disk too: whoever is killed cannot put it back himself."""
+        self._before, self._touched = before, True
+        note = BenchNote.of(self._bench)
+        try:
+            await asyncio.to_thread(note.write, before)
+        except OSError as error:
+            raise HostError(
+                message(
+                    "{path} cannot be written: {reason}.",
+                    path=str(note.path),
+                    reason=error.strerror or "",
+                ),
+                message("Check free space and the permissions of the folder."),
+            ) from error
 
     async def counters(self, record: ServerRecord) -> EngineMetrics | None:
         """What the server counts itself, now, without the supervisor's own questions; None when it

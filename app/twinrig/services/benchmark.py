@@ -20,10 +20,11 @@ from twinrig.domain.benchmark import (
     Round,
     Sampling,
 )
-from twinrig.domain.errors import TwinrigError, UsageError
+from twinrig.domain.errors import ConflictError, TwinrigError, UsageError
 from twinrig.domain.profile import Profile
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import Message, message
+from twinrig.services.bench_note import LOCK_NAME, put_back_cut_off
 from twinrig.services.bench_prompts import PromptMaker
 from twinrig.services.bench_results import flat_settings, load_result, state_bytes, words_of_load
 from twinrig.services.bench_rounds import RoundRunner
@@ -122,9 +123,29 @@ class Benchmark:
     ) -> tuple[BenchmarkResult, ...]:
         """One result for each profile. Cancel it at any time; the server is put back first.
 
-        Raises ConflictError without consent, or when a server does not start; UsageError for
-        profiles that cannot be measured; ReplyError when the server refuses to talk.
+        Raises ConflictError without consent, while another benchmark is at work, or when a server
+        does not start; UsageError for profiles that cannot be measured; ReplyError when the server
+        refuses to talk.
         """
+        lock = self._bench.open_lock()
+        if not lock.acquire(LOCK_NAME):
+            raise ConflictError(
+                message("Another measurement is at work on this target."),
+                message("Wait until it is done, or cancel it."),
+            )
+        try:
+            await put_back_cut_off(self._bench)
+            return await self._run(profiles, plan, agreed, on_progress)
+        finally:
+            lock.release()
+
+    async def _run(
+        self,
+        profiles: Sequence[Profile],
+        plan: BenchmarkPlan,
+        agreed: bool,
+        on_progress: OnProgress,
+    ) -> tuple[BenchmarkResult, ...]:
         server = BenchServer(self._bench)
         touch = await server.look(tuple(profiles), plan.visits)
         if touch.asks and not agreed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, SecretStore, WslDistros
+from twinrig.domain.ports import Clock, GpuProbe, Host, HttpClient, Lock, SecretStore, WslDistros
 from twinrig.domain.supervision import StateLayout
 from twinrig.domain.windows import WindowsCounters
 from twinrig.engines.base import Engine
@@ -37,6 +37,7 @@ from twinrig.services.switching import Switching
 class Workbench:
     """One target. ``label`` is a marked sentence; ``demo`` data must be labelled with it.
 
+    ``open_lock`` gives a new lock of the target's own.
     ``open_counters``: Windows' own counters of graphics memory, where the target has them.
     ``distro``: the distribution of WSL that was asked for, "" = its default one; ``distros``: all.
     """
@@ -64,6 +65,7 @@ class Workbench:
     candidates: Mapping[str, CandidateTable]
     setup: EngineSetup
     hub: Hub
+    open_lock: Callable[[], Lock]
     open_counters: Callable[[], WindowsCounters] | None = None
     distro: str = ""
     quiet_host: Host | None = None

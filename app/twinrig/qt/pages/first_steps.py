@@ -41,10 +41,10 @@ from twinrig.qt.widgets.parts import Button, Label, Notice, row
 from twinrig.qt.widgets.phase_list import PhaseList
 from twinrig.qt.widgets.setup_dialog import open_setup
 from twinrig.qt.widgets.step_box import StepBox
+from twinrig.services.first_reply import QUESTION
 from twinrig.services.thinking import Part
 
 PAGE_ID = "first-steps"
-QUESTION = N_("Say hello in one short sentence.")
 
 
 class FirstStepsPage(Page):

@@ -12,7 +12,6 @@ from twinrig.domain.errors import TwinrigError
 from twinrig.domain.gpu import GpuInfo
 from twinrig.domain.profile import Profile
 from twinrig.domain.server import ACTIVE_STATES
-from twinrig.messages import message
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.viewmodels.chat import Running, recommended_samplers, stream_parts
 from twinrig.qt.viewmodels.first_steps import Found, StepId
@@ -20,7 +19,8 @@ from twinrig.qt.viewmodels.models import engines_for
 from twinrig.qt.viewmodels.runs import load_or_none
 from twinrig.qt.viewmodels.saving import new_profile, save_new
 from twinrig.qt.viewmodels.sizing import answer, gather_facts
-from twinrig.services.completions import ChatMessage, ReplyError
+from twinrig.services.completions import ChatMessage
+from twinrig.services.first_reply import MAX_REPLY_TOKENS, wordless
 from twinrig.services.fitting import fitting_of
 from twinrig.services.free_port import with_free_port
 from twinrig.services.sampler_defaults import request_options
@@ -28,9 +28,6 @@ from twinrig.services.thinking import Part
 
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
-
-MAX_REPLY_TOKENS = 400
-"""Enough for a model that thinks before it greets."""
 
 
 class Remembered:
@@ -179,8 +176,4 @@ async def first_reply(
         empty = empty and not any(part.text.strip() for part in parts)
         yield parts
     if empty:
-        raise ReplyError(
-            "reply-unreadable",
-            message("The server answered without a word."),
-            message("Look into the log of the server."),
-        )
+        raise wordless()
