@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from real.client import counter
-from real.rig import Rig, free_port
+from real.rig import Rig, free_port, wait_until
 from real.tiny_model import write_model
 from twinrig.composition.targets import open_workbench
 from twinrig.domain.benchmark import Load, Prompt, Round, Sampling
@@ -98,14 +100,55 @@ def test_two_runs_of_the_same_profile_differ_by_less_than_they_state(serving: Ri
         assert gap <= stated
 
 
-def test_a_planted_slower_profile_is_found_slower(serving: Rig) -> None:
+def settings_in_use(rig: Rig, profile_id: str) -> str:
+    """What the running server was really started with."""
+    words = next(iter(rig.processes_of(profile_id).values())).split()
+    return words[words.index("--max-num-seqs") + 1]
+
+
+def test_a_planted_slower_profile_is_found_slower_and_what_ran_runs_again(serving: Rig) -> None:
     """One slot: two requests at once wait for each other, so that both get half the speed."""
+    assert serving.twinrig("start", PROFILE, timeout_s=600).returncode == 0
+    before = serving.record(PROFILE)["run_id"]
     data = bench(serving, "--compare", SLOWER, PROFILE, "--users", "2", "--rounds", "2", "--yes")
     advice = {entry["use"]: entry for entry in data["advice"]}
     for entry in advice.values():
         print(f"{entry['use']}: {entry['text']}")
     assert advice["several"]["best"] == PROFILE
     assert advice["alone"]["best"] in (None, PROFILE, SLOWER)
+    assert [result["visits"] for result in data["results"]] == [2, 2], "restarted in turns"
+    wait_until(lambda: serving.record(PROFILE).get("state") == "ready", 300, "ready again")
+    assert serving.record(PROFILE)["run_id"] != before
+    assert serving.record(SLOWER)["state"] == "stopped"
+    assert settings_in_use(serving, PROFILE) == "8"
+
+
+def test_a_comparison_that_is_killed_is_put_back_at_the_next_start(running: Rig) -> None:
+    words = ("bench", "--compare", SLOWER, PROFILE, "--users", "2", "--yes")
+    measuring = subprocess.Popen(
+        [sys.executable, "-m", "twinrig", "--target", "local", *words],
+        env=running.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(
+            lambda: running.record(SLOWER).get("state") == "ready", 300, "the other settings"
+        )
+        time.sleep(2)  # requests are under way
+    finally:
+        measuring.kill()
+        measuring.wait(10)
+    assert settings_in_use(running, SLOWER) == "1", "it outlives whoever was killed"
+    done = running.twinrig("up", "--profile", PROFILE, "--seconds", "0", timeout_s=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = " ".join(done.stdout.split())
+    assert "A measurement was cut off. The server of measured, which ran before it" in told
+    wait_until(lambda: running.record(PROFILE).get("state") == "ready", 300, "ready again")
+    assert running.record(SLOWER)["state"] == "stopped"
+    assert settings_in_use(running, PROFILE) == "8"
+    again = running.twinrig("up", "--seconds", "0")
+    assert "cut off" not in again.stdout
 
 
 @pytest.fixture
