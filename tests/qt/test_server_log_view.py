@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import subprocess
+import sys
 import time
 
 import pytest
@@ -17,6 +18,19 @@ from twinrig.qt.widgets.parts import Button
 from twinrig.services.log_reader import LogChunk
 
 STALL_LIMIT_S = 0.05
+WRITER = """
+import sys, time
+number = 0
+for _ in range(25):
+    with open(sys.argv[1], "a") as log:
+        for _ in range(1000):
+            log.write(
+                f"INFO 11-29 17:00:00 [loggers.py:123] Engine 000: {number} tokens/s and more\\n"
+            )
+            number += 1
+    time.sleep(0.1)
+"""
+"""Another process, as the supervisor is one: 10,000 lines a second."""
 
 
 @pytest.fixture
@@ -149,23 +163,26 @@ def test_every_control_has_a_name(view):
 class Heartbeat:
     """Longest stretch of work between two beats of a timer, in the GUI thread's own CPU time.
 
-    CPU time, so that other programs on a busy machine do not count as stalls of ours.
+    CPU time, so that other programs on a busy machine do not count as stalls of ours;
+    ``pause_s`` is the same by the clock, where they do.
     """
 
     def __init__(self) -> None:
-        self.beats, self.longest_s, self._last_s = 0, 0.0, None
+        self.beats, self.longest_s, self.pause_s = 0, 0.0, 0.0
+        self._last_s, self._last_at_s = 0.0, 0.0
         self._timer = QTimer()
         self._timer.setInterval(2)
         self._timer.timeout.connect(self._beat)
 
     def start(self) -> None:
-        self._last_s = time.thread_time()
+        self._last_s, self._last_at_s = time.thread_time(), time.perf_counter()
         self._timer.start()
 
     def _beat(self) -> None:
-        now = time.thread_time()
+        now, at_s = time.thread_time(), time.perf_counter()
         self.longest_s = max(self.longest_s, now - self._last_s)
-        self._last_s, self.beats = now, self.beats + 1
+        self.pause_s = max(self.pause_s, at_s - self._last_at_s)
+        self._last_s, self._last_at_s, self.beats = now, at_s, self.beats + 1
 
     def stop(self) -> None:
         self._timer.stop()
@@ -183,30 +200,15 @@ def test_ten_thousand_lines_a_second_do_not_stall_the_window(qtbot, context, wor
     page.on_shown()
     page.reveal("log")
     qtbot.waitUntil(lambda: page.pane.profile_id == profile_id, timeout=5000)
-    written = []
-
-    def write() -> None:
-        number = 0
-        for _ in range(25):
-            lines = "".join(
-                f"INFO 11-29 17:00:00 [loggers.py:123] Engine 000: {number + i} tokens/s and more\n"
-                for i in range(1000)
-            )
-            number += 1000
-            workbench.write_log(profile_id, lines)
-            time.sleep(0.1)
-        written.append(number)
-
     beat = Heartbeat()
-    writer = threading.Thread(target=write)
     beat.start()
-    writer.start()
-    qtbot.waitUntil(
-        lambda: bool(written) and page.pane.log.has_line(25_000, "24999 tokens"), timeout=30_000
-    )
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(workbench.layout.log(profile_id))]):
+        qtbot.waitUntil(lambda: page.pane.log.has_line(25_000, "24999 tokens"), timeout=30_000)
     beat.stop()
-    writer.join()
-    print(f"longest stretch {1000 * beat.longest_s:.1f} ms over {beat.beats} beats")
+    print(
+        f"longest stretch {1000 * beat.longest_s:.1f} ms of CPU time over {beat.beats} beats;"
+        f" longest pause {1000 * beat.pause_s:.0f} ms by the clock"
+    )
     assert beat.beats > 50
     assert beat.longest_s < STALL_LIMIT_S
 
