@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,21 +11,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.windows_computer import Computer, windows_computer
+from fixtures.windows_computer import Computer, may_mount, windows_computer
 from twinrig.domain.errors import HostError
 from twinrig.fixes.sysctl_ptrace import CONTENT, PATH
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the double needs Linux")
-
-
-def may_mount() -> bool:
-    """Whether a child of ours may have mounts of its own."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        return False
-    pid = os.fork()
-    if pid == 0:
-        os._exit(1 if ctypes.CDLL(None).unshare(0x20000) else 0)
-    return os.waitpid(pid, 0)[1] == 0
 
 
 needs_mounts = pytest.mark.skipif(
@@ -140,7 +128,7 @@ def test_a_profile_made_from_what_explorer_shows(computer: Computer) -> None:
 def test_a_fix_with_root_and_its_undo(private: Computer) -> None:
     """As the user, without a password; ``/etc`` and the kernel are those of the distribution."""
     etc = private.store.home / "distros" / "Ubuntu" / Path(PATH).relative_to("/")
-    scope = private.store.home / "distros" / "Ubuntu" / "kernel" / "yama" / "ptrace_scope"
+    scope = private.store.home / "kernel" / "yama" / "ptrace_scope"
     assert by_id(read_json(private, "doctor"))["ptrace-scope"]["status"] == "warn"
     told = twinrig(private, "fix", "sysctl-ptrace-0", "--yes", code=None)
     assert etc.read_text() == CONTENT, told

@@ -12,7 +12,6 @@ import json
 import os
 import pty
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,12 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import contextlib
 
+import linux_view
+from relay import own_network
 from store import Store, descendants
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_SUBREAPER, _NEW_MOUNTS = 36, 0x20000
-_BIND, _READ_ONLY, _REMOUNT, _PRIVATE = 0x1000, 0x1, 0x20, 0x44000
-_UID = 61234
+_SUBREAPER = 36
+_UID = linux_view.UID
 _PATH = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games"
     ":/usr/lib/wsl/lib"
@@ -53,7 +53,11 @@ class Init:
         _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)
         self._make_users()
         if self.private:
-            make_private(self.folder, set(self.state["flags"]), str(self.distro["ptrace_scope"]))
+            linux_view.make_private(self.store, self.folder, self.state)
+            if self.distro["systemd"]:
+                linux_view.apply_sysctl(Path("/proc/sys/kernel"), self.folder / "etc")
+        if self.distro["network"]:
+            self._relay_ports()
         time.sleep(float(self.distro.get("boot_s", self.state["boot_s"])) / self.state["clock"])
         door = socket.socket(socket.AF_UNIX)
         new = self.store.sockets / f".{self.name}.{os.getpid()}"
@@ -66,10 +70,21 @@ class Init:
         self._serve(door)
         self._stop()
 
+    def _relay_ports(self) -> None:
+        """A network of its own from here on; the relay stays in the one outside."""
+        relay = str(Path(__file__).with_name("relay.py"))
+        words = [sys.executable, "-I", "-S", relay, str(self.store.home), str(os.getpid())]
+        outside = os.open("/proc/self/ns/net", os.O_RDONLY)
+        own_network()
+        if not os.fork():
+            _LIBC.setns(outside, 0)
+            os.execv(words[0], words)
+        os.close(outside)
+
     def _serve(self, door: socket.socket) -> None:
         """Until nobody on Windows has needed it for ``idle_s``; negative: for ever."""
         needed_s = time.monotonic()
-        idle_s = float(self.state["idle_s"]) / self.state["clock"]
+        idle_s = float((self.state["vm"] or self.state)["idle_s"]) / self.state["clock"]
         while idle_s < 0 or time.monotonic() - needed_s < idle_s:
             ready, _, _ = select.select([door], [], [], 0.02)
             if ready:
@@ -117,7 +132,7 @@ class Init:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             self._reap()
-        self.store.set_distro(self.name, state="Stopped", init=None)
+        self.store.stopped(self.name)
 
     def _make_users(self) -> None:
         own = os.geteuid() == 0 and self.private
@@ -248,54 +263,6 @@ def _drained(master: int) -> bool:
         return bool(os.read(master, 65536))
     except OSError:
         return False
-
-
-def make_private(folder: Path, flags: set[str], scope: str) -> None:
-    """Own ``/etc``, ``/home``, ``/root``, ``/usr/local/bin`` and ``/proc/sys/kernel``: nothing of
-    this machine is changed. Needs root."""
-    etc, kernel = folder / "etc", folder / "kernel"
-    if not etc.exists():
-        shutil.copytree("/etc", etc, symlinks=True, ignore_dangling_symlinks=True)
-        with (etc / "passwd").open("a") as passwd:
-            passwd.write(f"me:x:{_UID}:{_UID}::/home/me:/bin/bash\n")
-        (etc / "sysctl.d").mkdir(exist_ok=True)
-    if not kernel.exists():
-        _copy_kernel(kernel, scope)
-    (folder / "bin").mkdir(exist_ok=True)
-    if _LIBC.unshare(_NEW_MOUNTS):
-        raise OSError(ctypes.get_errno(), "unshare")
-    _mount(None, "/", None, _PRIVATE)
-    for source, target in (
-        (etc, "/etc"),
-        (folder / "home", "/home"),
-        (folder / "root", "/root"),
-        (folder / "bin", "/usr/local/bin"),
-        (kernel, "/proc/sys/kernel"),
-    ):
-        _mount(str(source), target, None, _BIND)
-    if "readonly_etc" in flags:
-        _mount(None, "/etc", None, _BIND | _REMOUNT | _READ_ONLY)
-    if "disk_full" in flags:
-        _mount("tmpfs", "/home", "tmpfs", 0, "size=64k,mode=755")
-        Path("/home/me").mkdir()
-        os.chown("/home/me", _UID, _UID)
-
-
-def _copy_kernel(target: Path, scope: str) -> None:
-    """What a kernel of WSL answers where this one is asked."""
-    (target / "yama").mkdir(parents=True)
-    (target / "random").mkdir()
-    for name in ("hostname", "pid_max", "ostype", "version", "random/boot_id", "cap_last_cap"):
-        source = Path("/proc/sys/kernel") / name
-        (target / name).write_text(source.read_text() if source.exists() else "")
-    (target / "osrelease").write_text("6.6.87.2-microsoft-standard-WSL2\n")
-    (target / "yama" / "ptrace_scope").write_text(f"{scope}\n")
-
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    words = [None if w is None else w.encode() for w in (source, target, kind)]
-    if _LIBC.mount(*words, ctypes.c_ulong(flags), data.encode() or None):
-        raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,20 @@ class Store:
             "language": "en",
             "oem": "cp437",
             "idle_s": 15.0,
+            "vm_idle_s": 60.0,
             "boot_s": 0.0,
+            "vm_boot_s": 0.0,
+            "vm": None,
+            "kernel": "6.6",
+            "gpu": "",
+            "gpus": [],
+            "driver": {
+                "inside": "591.44",
+                "outside": "591.44",
+                "library": "590.44.01",
+                "cuda": "13.1",
+            },
+            "answers": {},
             "user": "me",
             "caller": "limited",
             **settings,
@@ -77,6 +90,7 @@ class Store:
                     "systemd": True,
                     "services": [],
                     "private": False,
+                    "network": False,
                     "ptrace_scope": "1",
                     "missing": [],
                     "init": None,
@@ -115,6 +129,13 @@ class Store:
             for distro in state["distros"]:
                 if distro["name"] == name:
                     distro.update(settings)
+
+    def uninstall(self, name: str) -> None:
+        """``wsl --unregister``: it and its files are gone."""
+        self.stop(name)
+        with self.changing() as state:
+            state["distros"] = [d for d in state["distros"] if d["name"] != name]
+        shutil.rmtree(self.home / "distros" / name, ignore_errors=True)
 
     def remove_distros(self) -> None:
         """None is installed any more."""
@@ -170,6 +191,33 @@ class Store:
         """The virtual machine is gone at once, as by --shutdown, --update or a crash."""
         for distro in self.state()["distros"]:
             self.stop(distro["name"])
+        self.set(vm=None)
+
+    def vm_runs(self) -> bool:
+        """Without a distribution that runs it stays for ``vm_idle_s``; negative: for ever."""
+        return _vm_runs(self.state())
+
+    def boot(self, state: dict[str, Any]) -> bool:
+        """A virtual machine for a distribution that starts, in a state that is being changed. Only
+        a new one (True) reads the settings: what is changed later counts from the next one on."""
+        if _vm_runs(state):
+            return False
+        state["vm"] = {
+            "idle_s": state["idle_s"],
+            "vm_idle_s": state["vm_idle_s"],
+            "number": (state["vm"] or {}).get("number", 0) + 1,
+            "empty_since_s": None,
+        }
+        return True
+
+    def stopped(self, name: str) -> None:
+        """A distribution has ended."""
+        with self.changing() as state:
+            for distro in state["distros"]:
+                if distro["name"] == name:
+                    distro.update(state="Stopped", init=None)
+            if state["vm"] and not any(d["state"] == "Running" for d in state["distros"]):
+                state["vm"]["empty_since_s"] = time.monotonic()
 
     def stop(self, name: str) -> None:
         """One distribution is gone at once; calls into it lose their connection."""
@@ -179,7 +227,7 @@ class Store:
             kill_tree(pid)
         self.socket(name).unlink(missing_ok=True)
         if distro:
-            self.set_distro(distro["name"], state="Stopped", init=None)
+            self.stopped(distro["name"])
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -187,6 +235,14 @@ class Store:
             _kill(int(entry.name))
         self.stop_all()
         shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+def _vm_runs(state: dict[str, Any]) -> bool:
+    vm = state["vm"]
+    if vm is None or any(d["state"] == "Running" for d in state["distros"]):
+        return vm is not None
+    empty_since_s, idle_s = vm["empty_since_s"], vm["vm_idle_s"] / state["clock"]
+    return empty_since_s is None or idle_s < 0 or time.monotonic() - empty_since_s < idle_s
 
 
 def children() -> dict[int, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
+        "status": "Default Distribution: {name}\nDefault Version: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "There are no running distributions.",
         "no_distros": "Windows Subsystem for Linux has no installed distributions.",
@@ -25,6 +26,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "warning": "wsl: Processing /etc/fstab with mount -a failed.",
     },
     "ja": {
+        "status": "既定のディストリビューション: {name}\n既定のバージョン: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "実行中のディストリビューションはありません。",
         "no_distros": "Linux 用 Windows サブシステムには"
@@ -46,6 +48,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "warning": "wsl: mount -a を使用した /etc/fstab の処理に失敗しました。",
     },
     "de": {
+        "status": "Standardverteilung: {name}\nStandardversion: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "Es werden keine Verteilungen ausgeführt.",
         "no_distros": "Für das Windows-Subsystem für Linux sind keine Distributionen installiert.",

@@ -16,6 +16,7 @@ from typing import Any
 import cmdline
 import texts
 from entry import Call
+from linux_view import make_kernel
 
 FAILED = 0xFFFFFFFF
 NOTE = ""
@@ -123,7 +124,7 @@ class Client:
 
     def _status(self, _: cmdline.Parsed) -> int:
         default = [d["name"] for d in self.state["distros"] if d["default"]]
-        self.say(f"Default Distribution: {default[0] if default else ''}\nDefault Version: 2\n")
+        self.say(self.language["status"].format(name=default[0] if default else "") + "\n")
         return 0
 
     def _help(self, _: cmdline.Parsed) -> int:
@@ -142,16 +143,21 @@ class Client:
         if "hang_shutdown" in self.flags:
             _for_ever()
         self.call.store.stop_all()
-        left = [f for f in self.flags if f not in ("e_unexpected", "hang_all", "hang_launch")]
+        cured = ("e_unexpected", "hang_all", "hang_launch", "relay_dead")
+        left = [f for f in self.flags if f not in cured]
         self.call.store.flag(*left)
         return 0
 
-    def _update(self, _: cmdline.Parsed) -> int:
+    def _update(self, parsed: cmdline.Parsed) -> int:
         self.call.store.stop_all()
-        return 0
+        return self._accept(parsed)
 
-    def _accept(self, _: cmdline.Parsed) -> int:
-        return 0
+    def _accept(self, parsed: cmdline.Parsed) -> int:
+        """``answers`` of the computer say what it prints and returns."""
+        answer = self.state["answers"].get(parsed.verb, {})
+        if answer.get("text"):
+            self.say(answer["text"] + "\n")
+        return int(answer.get("rc", 0)) & FAILED
 
     # Launches.
 
@@ -175,6 +181,9 @@ class Client:
         if link is None:
             return 1
         self._warn()
+        if parsed.folder is None and "lost_folder" in self.flags:
+            self._write(self.call.stderr, "wsl: Failed to translate 'Z:\\\\work'\n")
+            parsed.folder = "~"
         return self._relay(link, self._request(parsed, distro))
 
     def _refusal(self) -> tuple[str, str] | None:
@@ -214,6 +223,8 @@ class Client:
             mine = next(d for d in state["distros"] if d["name"] == distro["name"])
             if not mine["init"] or not Path(f"/proc/{mine['init']}").exists():
                 store.socket(distro["name"]).unlink(missing_ok=True)
+                if store.boot(state):
+                    self._boot(state, mine)
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_HERE / "init.py"), store.home, mine["name"]],
                     stdin=subprocess.DEVNULL,
@@ -239,6 +250,12 @@ class Client:
                     return None
                 time.sleep(0.01)
         return None
+
+    def _boot(self, state: dict[str, Any], distro: dict[str, Any]) -> None:
+        """The virtual machine: its kernel's settings are those of all distributions."""
+        store = self.call.store
+        make_kernel(store.home / "kernel", state["kernel"], str(distro["ptrace_scope"]))
+        time.sleep(float(state["vm_boot_s"]) / state["clock"])
 
     def _request(self, parsed: cmdline.Parsed, distro: dict[str, Any]) -> dict[str, Any]:
         user = parsed.user or distro["user"]
