@@ -50,7 +50,7 @@ FACT_PATTERNS: tuple[FactPattern, ...] = (
     _fact("tensor_parallel", "Loading with", r"Loading with tensor parallel", "2"),
     _fact("tensor_parallel", "Loading with", r"Loading with (?:autosplit|a manual)", "1"),
     _fact("launched", "nohup", r"wsl(?:\.exe)? .*(nohup)"),
-    _fact("task_running", "267009", r"Result\W+267009", "yes"),
+    _fact("task_running", "Result", r"Result\W+267009", "yes"),
     _fact("task_running", "0x41301", r"Result\W.*0x41301", "yes"),
     _fact("draft", "Draft:", r"Draft: \d+ / \d+", "yes"),
     _fact("draft", "for drafting", r"for drafting", "yes"),
@@ -83,15 +83,14 @@ class FactBook:
 
     def read(self, pattern: FactPattern, line: str) -> None:
         """Take a fact from a line, if the pattern finds it there."""
-        found = pattern.pattern.search(line)
-        if found:
-            self._read.setdefault(pattern.name, pattern.value or found[1])
+        if pattern.name not in self._read and (found := pattern.pattern.search(line)):
+            self._read[pattern.name] = pattern.value or found[1]
 
     def read_environment(self, line: str) -> None:
         """Variables set before a command, or told by NCCL; advice in a message sets nothing."""
         for name, value in _SET_BY.findall(line):
             self._read.setdefault(name, value)
-        if not _QUOTES.search(line):
+        if "=" in line and not _QUOTES.search(line):
             for name, value in _ENVIRONMENT.findall(line):
                 self._read.setdefault(name, value)
 

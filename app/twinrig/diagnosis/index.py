@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,21 +13,9 @@ from twinrig.diagnosis.root_cause import HINTS
 from twinrig.diagnosis.rules import Kind, Rules, Signature
 
 
-@dataclass(frozen=True)
-class Needle:
-    """``key`` is the longest piece without a space; what the set of words is asked for.
-
-    ``inner`` are its words that have a space on both sides: each stands alone where it occurs.
-    """
-
-    text: str
-    key: str
-    inner: frozenset[str] = frozenset()
-
-
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Who wants to see a line with one phrase."""
+    """Who wants to see a line with one phrase, or with several."""
 
     markers: tuple[str, ...]
     facts: tuple[FactPattern, ...]
@@ -39,40 +27,30 @@ class Interest:
     """It may be an exception's own line."""
 
 
+def merged(interests: Sequence[Interest]) -> Interest:
+    """Everybody who wants to see a line with all these phrases, each once."""
+    signatures = {id(s): (kind, s) for i in interests for kind, s in i.signatures}
+    return Interest(
+        tuple(dict.fromkeys(name for i in interests for name in i.markers)),
+        tuple(dict.fromkeys(pattern for i in interests for pattern in i.facts)),
+        any(i.environment for i in interests),
+        any(i.watched for i in interests),
+        any(i.harmless for i in interests),
+        tuple(signatures.values()),
+        any(i.root for i in interests),
+    )
+
+
 @dataclass(frozen=True)
 class Index:
     """Phrase -> those who want the lines that hold it. ``phrases`` are asked for presence only."""
 
-    needles: tuple[Needle, ...]
+    needles: tuple[str, ...]
     interests: Mapping[str, Interest]
     facts: Mapping[str, list[FactPattern]]
     phrases: frozenset[str]
     passing: frozenset[str]
     """Wanted for facts or as a hint at an exception only: not looked at once these are known."""
-
-
-_COMMON = frozenset(
-    {
-        *("available", "version", "connect", "tokenizer", "return", "Failed"),
-        *("failed", "Loading", "waiting", "architecture", "resource", "maximum"),
-        *("process", "platform", "request", "engine", "backend", "memory"),
-        *("found", "error", "weights", "parallel", "call", "Starting"),
-        *("installed", "instead", "failure", "timeout", "environment", "parameters"),
-        *("library", "processes", "application", "using", "with", "server"),
-        *("model", "from", "requests", "completions", "safetensors"),
-    }
-)
-"""Words that ordinary lines are full of; another word of a phrase is asked for if it has one."""
-
-
-def _key(phrase: str) -> str:
-    return max(phrase.split(), key=lambda word: (word not in _COMMON, len(word)))
-
-
-def _inner(phrase: str) -> frozenset[str]:
-    """Words that no other character can stand beside; the first and the last may be parts."""
-    words = phrase.split()
-    return frozenset(words[not phrase[:1].isspace() : len(words) - (not phrase[-1:].isspace())])
 
 
 @lru_cache(maxsize=4)
@@ -96,7 +74,6 @@ def index_of(rules: Rules) -> Index:
     wanted = {*signatures, *markers, *facts, *phrases, *ENVIRONMENT_NEEDLES}
     wanted |= {*watches.NEEDLES, *HINTS, *rules.harmless, ASYNCHRONOUS}
     kept = {*signatures, *markers, *watches.NEEDLES, *rules.harmless, ASYNCHRONOUS}
-    needles = tuple(Needle(t, _key(t), _inner(t)) for t in sorted(wanted))
     interests = {
         text: Interest(
             tuple(markers.get(text, ())),
@@ -109,4 +86,6 @@ def index_of(rules: Rules) -> Index:
         )
         for text in wanted
     }
-    return Index(needles, interests, facts, frozenset(phrases), frozenset(wanted - kept))
+    return Index(
+        tuple(sorted(wanted)), interests, facts, frozenset(phrases), frozenset(wanted - kept)
+    )

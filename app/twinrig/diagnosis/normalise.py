@@ -150,7 +150,8 @@ def plain(line: str) -> str:
 
 def role(line: str) -> str:
     """Process that wrote a line, such as ``Worker_TP0``; "" when it does not say."""
-    match = _ROLE.search(line[:120])
+    head = line[:120]
+    match = _ROLE.search(head) if "pid=" in head else None
     return match["role"] if match else ""
 
 
@@ -170,6 +171,8 @@ def is_info(line: str) -> bool:
     Only the beginning counts: messages quote the word (``NCCL_DEBUG=INFO``).
     """
     head = line[:LEVEL_CHARS]
+    if "INFO" not in head:
+        return False
     if head.startswith("INFO"):
         return head[4:5] in (":", " ")
     return " INFO" in head and not _OTHER_LEVEL.search(head)

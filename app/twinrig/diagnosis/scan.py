@@ -1,32 +1,30 @@
 """One pass over a log of any size: hits of signatures, markers, facts, observations.
 
-Works on blocks of lines. Which phrases occur in a block is asked of the *set of words* of the
-block: logs repeat themselves, so that this set is small, and a block without any phrase costs
-little more than splitting it into words. Memory does not grow with the log.
+Works on blocks of lines. Which lines hold a phrase is asked of their *shapes*: logs repeat
+themselves, so that a line that tells nothing costs little more than finding that its shape is
+known. Memory does not grow with the log.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import chain
 
-from twinrig.diagnosis import watches as w
 from twinrig.diagnosis.crashes import crash_place, is_asynchronous
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FactBook
-from twinrig.diagnosis.index import index_of
+from twinrig.diagnosis.index import Interest, index_of, merged
 from twinrig.diagnosis.normalise import by_engine, is_info, is_warning, role
 from twinrig.diagnosis.root_cause import DEAD_WORKER, HINTS, RootCause, is_root
 from twinrig.diagnosis.rules import READY, STARTED, STOPPED, Kind, Rules, Signature
+from twinrig.diagnosis.shapes import Shapes
 from twinrig.diagnosis.unfold import Unfolded, logical_lines
-from twinrig.diagnosis.vocabulary import Vocabulary
 from twinrig.diagnosis.watches import Observation, Watches
 
 BLOCK_LINES = 512
 NEAR_LINES = 120
 MAX_LINE_CHARS = 8000
-MAX_HITS_A_BLOCK = 64
+MAX_MERGED = 4096
 MAX_CRASHES = 20
 TRACEBACK = "Traceback (most recent call last)"
 
@@ -83,18 +81,21 @@ class LogScan:
         self._book = FactBook(context or {})
         self._watches = Watches()
         self._index = index_of(rules)
-        self._vocabulary = Vocabulary(self._index.needles)
+        self._shapes = Shapes(self._index.needles)
+        self._merged: dict[tuple[str, ...], Interest] = {}
         self._pending: list[str] = []
         self._next_no = 1
         self._above: list[str] = []
+        self._speakers: dict[int, str | None] = {}
         self._order = 0
         self._numbered = True
-        self._epoch = 0
+        self._epoch = self._began = 0
         self._seen: dict[str, int] = {}
         self._ever_ready = False
         self._troubled = False
         self._counts: dict[int, int] = {}
-        self._hits: dict[tuple[int, int], tuple[Kind, Hit]] = {}
+        self._hits: dict[int, tuple[Kind, Hit]] = {}
+        self._earlier: dict[int, tuple[Kind, Hit]] = {}
         self._present: set[str] = set()
         self._roots: list[tuple[RootCause, int]] = []
         self._dead: RootCause | None = None
@@ -132,7 +133,7 @@ class LogScan:
         facts = self._book.facts()
         stopped = STOPPED in self._seen
         return Scanned(
-            hits=list(self._hits.values()),
+            hits=[*self._earlier.values(), *self._hits.values()],
             present=frozenset(self._present),
             facts=facts,
             observations=self._watches.finish(
@@ -164,25 +165,25 @@ class LogScan:
         if self._numbered:
             self._next_no += len(raw)
         joined = "\n".join(block.texts)
-        if block.alternatives:
-            joined = "\n".join([joined, *block.alternatives.values()])
-        if not joined.isascii():  # wide characters (progress bars) make every search slower
-            joined = joined.encode("ascii", "replace").decode("ascii")
-        present = self._vocabulary.present(joined)
-        if present:
-            self._present.update(self._index.phrases.intersection(present))
-            wanted = {text: at for text, at in present.items() if self._wants(text)}
-            self._visit(block, joined, wanted)
-        if w.GENERATION in joined or w.METRICS in joined:
-            self._watches.block(block.texts, block.numbers, block.alternatives)
+        turns = any(p in joined for name in (STARTED, READY) for p in self._rules.markers[name])
+        unwanted = {p for p in self._index.passing if not self._wants(p, hints=turns)}
+        found = self._shapes.find(block.texts, unwanted)
+        others = _others(self._shapes, block, unwanted) if block.alternatives else {}
+        if found or others:
+            phrases = {p for needles in chain(found.values(), others.values()) for p in needles}
+            self._present.update(self._index.phrases & phrases)
+            self._visit(block, found, others)
+        self._watches.block(block.texts, block.numbers, block.alternatives)
+        self._speakers.clear()
         self._above = (self._above + block.texts)[-NEAR_LINES:]
         self._order += len(block.texts)
 
-    def _wants(self, needle: str) -> bool:
-        """Whether lines with the phrase may still tell something."""
-        if needle not in self._index.passing:
+    def _wants(self, needle: str, *, hints: bool) -> bool:
+        """Whether lines with a passing phrase may still tell something. ``hints``: in this block
+        the server starts or becomes ready, after which another exception counts."""
+        if needle in self._index.phrases and needle not in self._present:
             return True
-        if needle in HINTS and not self._root_known():
+        if needle in HINTS and (hints or not self._root_known()):
             return True
         facts = self._index.facts.get(needle, ())
         return needle in ENVIRONMENT_NEEDLES or any(not self._book.knows(f.name) for f in facts)
@@ -191,70 +192,58 @@ class LogScan:
         ready = self._seen.get(READY, 0)
         return bool(self._roots) and (not ready or self._roots[-1][1] >= ready)
 
-    def _visit(self, block: Unfolded, joined: str, present: Mapping[str, int]) -> None:
-        wanted = self._lines_of(block, joined, present)
-        for index in sorted(wanted):
-            text = block.texts[index][:MAX_LINE_CHARS]
+    def _visit(
+        self, block: Unfolded, found: Mapping[int, list[str]], others: Mapping[int, list[str]]
+    ) -> None:
+        """``others`` are phrases of the other readings of folded lines."""
+        for index in sorted(found.keys() | others.keys()) if others else found:
             number = block.numbers[index] if self._numbered else None
-            line = _Line(text, number, self._order + index + 1, index, wanted[index])
-            if self._line(line, block) or index not in block.alternatives:
-                continue
-            other = block.alternatives[index][:MAX_LINE_CHARS]
-            needles = [n for n in present if n in other]
-            self._line(_Line(other, number, line.order, index, needles), block)
+            order = self._order + index + 1
+            if index in found:
+                text = block.texts[index][:MAX_LINE_CHARS]
+                if self._line(_Line(text, number, order, index), found[index], block):
+                    continue
+            if index in others:
+                text = block.alternatives[index][:MAX_LINE_CHARS]
+                self._line(_Line(text, number, order, index), others[index], block)
 
-    def _lines_of(
-        self, block: Unfolded, joined: str, present: Mapping[str, int]
-    ) -> dict[int, list[str]]:
-        """Index of each line that holds phrases -> these phrases."""
-        ends = list(accumulate(map((1).__add__, map(len, block.texts))))
-        found: dict[int, list[str]] = {}
-        for needle, first in present.items():
-            position, hits = joined.find(needle) if first < 0 else first, 0
-            while position >= 0 and hits < MAX_HITS_A_BLOCK:
-                index = bisect_right(ends, position)
-                if index >= len(ends):
-                    break
-                found.setdefault(index, []).append(needle)
-                hits += 1
-                position = joined.find(needle, ends[index])
-        for index, text in block.alternatives.items():
-            needles = [needle for needle in present if needle in text]
-            if needles and index not in found:
-                found[index] = []
-        return found
+    def _interest(self, needles: Sequence[str]) -> Interest:
+        if len(needles) == 1:
+            return self._index.interests[needles[0]]
+        key = tuple(needles)
+        known = self._merged.get(key)
+        if known is None:
+            if len(self._merged) >= MAX_MERGED:
+                self._merged.clear()
+            known = merged([self._index.interests[needle] for needle in needles])
+            self._merged[key] = known
+        return known
 
-    def _line(self, line: _Line, block: Unfolded) -> bool:
+    def _line(self, line: _Line, needles: Sequence[str], block: Unfolded) -> bool:
         """Everything a line may tell; whether a signature held."""
-        interests = [self._index.interests[needle] for needle in line.needles]
-        harmless = root = held = False
-        for interest in interests:
-            for name in interest.markers:
+        interest = self._interest(needles)
+        for name in interest.markers:
+            if name == STARTED or name not in self._seen:
                 self._mark(name, line)
-            for pattern in interest.facts:
-                self._book.read(pattern, line.text)
-            if interest.environment:
-                self._book.read_environment(line.text)
-            if interest.watched:
-                self._watches.line(line.text, line.number)
-            harmless |= interest.harmless
-            root |= interest.root
-        if harmless:
+        for pattern in interest.facts:
+            self._book.read(pattern, line.text)
+        if interest.environment:
+            self._book.read_environment(line.text)
+        if interest.watched:
+            self._watches.line(line.text, line.number)
+        if interest.harmless:
             return False
-        for interest in interests:
-            for kind, signature in interest.signatures:
+        held = False
+        for kind, signature in interest.signatures:
+            if id(signature) not in self._hits:
                 held |= self._try(kind, signature, line, block)
-        if root:
+        if interest.root:
             self._look_for_root(line)
         return held
 
     def _mark(self, name: str, line: _Line) -> None:
         if name == STARTED and (self._troubled or READY in self._seen):
-            self._epoch += 1
-            self._seen = {}
-            self._roots, self._dead, self._troubled = [], None, False
-            self._counts.clear()
-            self._watches.restart()
+            self._new_run(line.order)
         if name not in self._seen:
             self._seen[name] = line.order
             if len(self._marker_hits) < 200:
@@ -262,23 +251,36 @@ class LogScan:
         if name == READY:
             self._ever_ready = True
 
+    def _new_run(self, order: int) -> None:
+        """Of earlier runs only what may still count is kept, and of that the first."""
+        self._epoch, self._began = self._epoch + 1, order
+        self._seen = {}
+        self._roots, self._dead, self._troubled = [], None, False
+        self._counts.clear()
+        for key, held in self._hits.items():
+            if held[1].signature.after_stop:
+                self._earlier.setdefault(key, held)
+        self._hits.clear()
+        self._watches.restart()
+
     def _try(self, kind: Kind, signature: Signature, line: _Line, block: Unfolded) -> bool:
-        key = (id(signature), self._epoch)
-        if key in self._hits or not _level_fits(signature, line.text):
+        """Cheap questions first: nearly all signatures fail at one of them."""
+        seen = self._seen
+        if signature.before and not seen.keys().isdisjoint(signature.before):
+            return False
+        if signature.after and not seen.keys() >= set(signature.after):
+            return False
+        if not _level_fits(signature, line):
             return False
         found = signature.match.search(line.text) if signature.match else None
         if signature.match and not found:
             return False
         if signature.excludes and signature.excludes.search(line.text):
             return False
-        if not (self._seen.keys() >= set(signature.after)) or not self._seen.keys().isdisjoint(
-            signature.before
-        ):
-            return False
         if not self._near_fits(signature, line, block):
             return False
-        count = self._counts.get(key[0], 0) + 1
-        self._counts[key[0]] = count
+        key = id(signature)
+        self._counts[key] = count = self._counts.get(key, 0) + 1
         if count < signature.repeats:
             return False
         captured = found.groupdict() if found else {}
@@ -291,7 +293,7 @@ class LogScan:
                 {k: v for k, v in captured.items() if v is not None},
                 line.order,
                 self._epoch,
-                STOPPED in self._seen,
+                STOPPED in seen,
             ),
         )
         return True
@@ -299,11 +301,27 @@ class LogScan:
     def _near_fits(self, signature: Signature, line: _Line, block: Unfolded) -> bool:
         if signature.near is None and signature.not_near is None:
             return True
-        above = (self._above + block.texts[: line.index])[-NEAR_LINES:]
-        frames = _frames(above, role(line.text))
-        if signature.near is not None and not any(map(signature.near.search, frames)):
+        if line.frames is None:
+            line.frames = self._frames(line, block)
+        if signature.near is not None and not any(map(signature.near.search, line.frames)):
             return False
-        return signature.not_near is None or not any(map(signature.not_near.search, frames))
+        return signature.not_near is None or not any(map(signature.not_near.search, line.frames))
+
+    def _frames(self, line: _Line, block: Unfolded) -> list[str]:
+        """Lines of the same process up to the beginning of its traceback; the block above when
+        the process cannot be told. None of an earlier run."""
+        who = role(line.text)
+        frames: list[str] = []
+        lines = min(NEAR_LINES, line.index + len(self._above), line.order - self._began)
+        for at in range(line.index - 1, line.index - lines - 1, -1):
+            text = block.texts[at] if at >= 0 else self._above[at]
+            if at not in self._speakers:
+                self._speakers[at] = _speaker(text)
+            if self._speakers[at] in ("", who):
+                frames.append(text)
+                if TRACEBACK in text:
+                    break
+        return frames
 
     def _look_for_root(self, line: _Line) -> None:
         if STOPPED in self._seen:
@@ -330,27 +348,30 @@ class LogScan:
 
 @dataclass(slots=True)
 class _Line:
+    """``info`` and ``frames`` are computed when somebody asks, and kept."""
+
     text: str
     number: int | None
     order: int
     index: int
-    needles: Sequence[str]
+    info: bool | None = None
+    frames: list[str] | None = None
 
 
-def _level_fits(signature: Signature, text: str) -> bool:
-    if is_info(text):
-        return signature.info and not (signature.tier == "windows" and by_engine(text))
-    return signature.warning or not is_warning(text)
+def _level_fits(signature: Signature, line: _Line) -> bool:
+    if line.info is None:
+        line.info = is_info(line.text)
+    if line.info:
+        return signature.info and not (signature.tier == "windows" and by_engine(line.text))
+    return signature.warning or not is_warning(line.text)
 
 
-def _frames(above: Sequence[str], who: str) -> list[str]:
-    """Lines of the same process up to the beginning of its traceback; the block above when the
-    process cannot be told."""
-    frames: list[str] = []
-    for text in reversed(above):
-        if is_info(text) or role(text) not in ("", who):
-            continue
-        frames.append(text)
-        if TRACEBACK in text:
-            break
-    return frames
+def _others(shapes: Shapes, block: Unfolded, unwanted: Set[str]) -> dict[int, list[str]]:
+    places = sorted(block.alternatives)
+    found = shapes.find([block.alternatives[place] for place in places], unwanted)
+    return {places[index]: needles for index, needles in found.items()}
+
+
+def _speaker(text: str) -> str | None:
+    """Process that wrote a line, "" when it does not say; None for one of level INFO."""
+    return None if is_info(text) else role(text)

@@ -15,6 +15,8 @@ from itertools import pairwise
 from twinrig.diagnosis.normalise import cleaned, starts_record, without_transport
 
 WIDTH = 80
+LEAST = WIDTH // 2
+"""A line that a word did not fit on is at least so long."""
 MAX_PARTS = 60
 _TOLERATED = 0.03
 _OWN_LINE = re.compile(
@@ -53,26 +55,36 @@ def logical_lines(raw: Sequence[str], first_no: int) -> Unfolded:
     return Unfolded(inner.texts, numbers, alternatives)
 
 
-def looks_folded(lines: Sequence[str]) -> bool:
-    """Whether (nearly) nothing is wider than 80 columns, and something reaches the margin."""
+def folds(lines: Sequence[str]) -> set[int]:
+    """Which lines may be the rest of the line above; none where nothing looks folded.
+
+    That is when (nearly) nothing is wider than 80 columns, and something reaches the margin.
+    """
     wide = sum(map((WIDTH + 1).__lt__, map(len, lines)))
     if wide > len(lines) * _TOLERATED:
-        return False
-    reaching = [a for a, b in pairwise(lines) if _reaches_margin(a, b)]
-    return len(reaching) > 1 or any(map(starts_record, reaching))
+        return set()
+    found = {
+        at
+        for at, (line, following) in enumerate(pairwise(lines), 1)
+        if len(line) >= LEAST and _reaches_margin(line, following)
+    }
+    if len(found) > 1 or any(starts_record(lines[at - 1]) for at in found):
+        return found
+    return set()
 
 
 def unfold(lines: Sequence[str], first_no: int) -> Unfolded:
     """Logical lines of a block whose first physical line has the number ``first_no``."""
-    if len(lines) < 2 or not looks_folded(lines):
+    continuing = folds(lines)
+    if not continuing:
         return Unfolded(list(lines), range(first_no, first_no + len(lines)))
     texts: list[str] = []
     numbers: list[int] = []
     alternatives: dict[int, str] = {}
     parts = 0
     for offset, line in enumerate(lines):
-        previous = lines[offset - 1] if offset else ""
-        if offset and parts < MAX_PARTS and _reaches_margin(previous, line):
+        if offset in continuing and parts < MAX_PARTS:
+            previous = lines[offset - 1]
             parts += 1
             last = len(texts) - 1
             tight = len(previous) >= WIDTH
@@ -90,13 +102,11 @@ def unfold(lines: Sequence[str], first_no: int) -> Unfolded:
 def _reaches_margin(line: str, following: str) -> bool:
     """Whether ``following`` may be the rest of ``line``."""
     width = len(line)
-    if not following.strip() or width > WIDTH + 1 or width < WIDTH // 2:
+    if not LEAST <= width <= WIDTH + 1 or not following.strip():
         return False
-    if starts_record(following) or _OWN_LINE.match(following):
-        return False
-    if width >= WIDTH:
-        return True
-    if following[0] == " ":
-        return False
-    word = following.split(None, 1)[0]
-    return width + 1 + len(word) > WIDTH
+    if width < WIDTH:
+        if following[0] == " ":
+            return False
+        if width + 1 + len(following.split(None, 1)[0]) <= WIDTH:
+            return False
+    return not (starts_record(following) or _OWN_LINE.match(following))

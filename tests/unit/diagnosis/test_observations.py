@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fixtures.rule_samples import LINES, SHIPPED, expanded
 from twinrig.diagnosis.conditions import Condition, Verdict, judge_all, parts
 from twinrig.diagnosis.crashes import asynchronous_note, crash_place
 from twinrig.diagnosis.explain import Report, diagnose
 from twinrig.diagnosis.facts import FactBook
-from twinrig.diagnosis.index import Needle, _inner, _key
 from twinrig.diagnosis.timeline import clock_of, timeline
-from twinrig.diagnosis.vocabulary import MAX_WORDS, Vocabulary
 
 
 def report(text: str, **context: str) -> Report:
@@ -211,27 +207,6 @@ def test_one_timeline_of_log_kernel_and_windows() -> None:
     ).moments
     assert [m.source for m in merged] == ["log", "kernel", "log", "log"]
     assert [m.at for m in merged[:3]] == ["09-12 21:04:14", "09-12 21:04:50", "09-12 21:05:14"]
-
-
-def test_a_vocabulary_forgets_and_still_finds() -> None:
-    words = Vocabulary([Needle("no kernel image", "kernel"), Needle("boom", "boom")])
-    assert words.present("a no kernel image b") == {"no kernel image": 2}
-    assert words.present("kernel image") == {}
-    for start in range(0, MAX_WORDS * 2, 5000):
-        assert words.present(" ".join(f"w{n}" for n in range(start, start + 5000))) == {}
-    assert list(words.present("boom a no kernel image")) == ["boom", "no kernel image"]
-
-
-@given(
-    st.text("ab: ", min_size=2, max_size=12).filter(str.strip),
-    st.text("ab: \n", max_size=40),
-)
-def test_asking_for_inner_words_first_loses_no_phrase(phrase: str, text: str) -> None:
-    vocabulary = Vocabulary([Needle(phrase, _key(phrase), _inner(phrase))])
-    for _ in range(2):  # the second time all words are known
-        assert (phrase in vocabulary.present(text)) == (phrase in text)
-    around = f"a{text}{phrase}{text}b"
-    assert phrase in vocabulary.present(around)
 
 
 def test_what_only_happens_under_wsl_is_a_guess_where_nothing_speaks_of_wsl() -> None:

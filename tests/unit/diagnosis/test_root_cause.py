@@ -89,6 +89,18 @@ def test_of_several_runs_the_last_counts(rules: Rules) -> None:
     assert find_root_cause([*lines[:3], "fine"], rules) is None
 
 
+def test_of_short_runs_in_a_long_log_the_last_counts(rules: Rules) -> None:
+    """Many runs stand in one block of lines, and each has a first exception of its own."""
+    start = "INFO 1 [api_server.py:1] vLLM API server version 0.27.1"
+    ready = "INFO:     Application startup complete."
+    run = [start, "fine", "ValueError: odd", "OSError: later", *["fine"] * 16]
+    found = find_root_cause(run * 200, rules)
+    assert found is not None and found.line_no == 199 * len(run) + 3
+    late = ["ValueError: while it loads", *["fine"] * 600, ready, "fine", "KeyError: 'odd'"]
+    found = find_root_cause(late, rules)
+    assert found is not None and found.line == "KeyError: 'odd'"
+
+
 def test_an_echo_of_a_wanted_stop_is_none(rules: Rules) -> None:
     stop = "(APIServer pid=1) INFO 1 [x.py:1] [shutdown] API server: shutdown triggered"
     lines = ["INFO:     Application startup complete.", stop, "ValueError: late"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fixtures.rule_samples import SAMPLES, SHIPPED
 from twinrig.diagnosis.explain import diagnose
-from twinrig.diagnosis.unfold import logical_lines, looks_folded, unfold
+from twinrig.diagnosis.unfold import folds, logical_lines, unfold
 
 RICH = [
     '2026-09-09 20:15:24.055 ERROR:      File "/home/user/tabbyAPI/main.py", line',
@@ -52,7 +52,7 @@ def test_what_was_cut_at_the_margin_is_read_both_ways() -> None:
 def test_other_logs_stay(lines: list[str]) -> None:
     found = unfold(lines, 5)
     assert found.texts == lines and list(found.numbers) == list(range(5, 5 + len(lines)))
-    assert not lines or not looks_folded(lines)
+    assert not folds(lines)
 
 
 def test_prefixes_before_and_after_folding() -> None:
