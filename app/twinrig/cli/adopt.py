@@ -12,7 +12,18 @@ from twinrig.services.workbench import Workbench
 async def adopt(session: Session, bench: Workbench) -> int:
     """Show what was found; with ``--save`` keep it. The found server is never touched."""
     args, terminal = session.args, session.terminal
-    found = await _found(bench, args.pid)
+    finder = AdoptionFinder(bench.host, bench.engines, bench.target, bench.profiles.free_id)
+    found = await _found(finder, args.pid)
+    for refused in finder.refused:
+        terminal.say(
+            message(
+                "Not readable, in {source}: {reason}", source=refused.source, reason=refused.text
+            ),
+            "warn",
+        )
+    if not found and finder.refused:
+        terminal.data([])
+        return FINDINGS
     if not found:
         terminal.data([])
         terminal.say(message("No server of a known engine was found that somebody else starts."))
@@ -27,11 +38,12 @@ async def adopt(session: Session, bench: Workbench) -> int:
     return FINE
 
 
-async def _found(bench: Workbench, pid: int | None) -> tuple[Adoption, ...]:
-    finder = AdoptionFinder(bench.host, bench.engines, bench.target, bench.profiles.free_id)
+async def _found(finder: AdoptionFinder, pid: int | None) -> tuple[Adoption, ...]:
     if pid is None:
         return await finder.units()
     adoption = await finder.process(pid)
+    if adoption is None and finder.refused:
+        return ()
     if adoption is None:
         raise UsageError(
             message("The process {pid} is no server of a known engine.", pid=pid),
@@ -46,3 +58,5 @@ def _tell(session: Session, adoption: Adoption) -> None:
     terminal.table([(profile.id, profile.engine.id, profile.model.path, str(profile.network.port))])
     if adoption.left_out:
         terminal.say(message("Not taken over: {names}", names=", ".join(adoption.left_out)), "warn")
+    for note in adoption.notes:
+        terminal.say(note, "warn")

@@ -6,16 +6,17 @@ What is found is only read: unit, drop-ins and configuration stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinrig.domain.errors import HostError, TwinrigError
 from twinrig.domain.ports import Host
 from twinrig.domain.profile import EngineRef, EnvEntry, ModelRef, Network, Profile
 from twinrig.engines.adopting import Adopted, ForeignCommand
 from twinrig.engines.base import Engine
+from twinrig.engines.field_rules import is_loopback
 from twinrig.messages import Message, message
 from twinrig.services.folders import FolderView
-from twinrig.services.unit_files import command_of, foreign
+from twinrig.services.unit_files import command_of, environment_files, environment_of, foreign
 
 UNIT_FOLDERS = ("~/.config/systemd/user", "/etc/systemd/user")
 _KEPT_PREFIXES = ("NCCL_", "PYTORCH_", "CUDA_", "VLLM_", "EXL", "TORCH_", "HF_", "OMP_")
@@ -27,17 +28,28 @@ _SECRETS = frozenset({"VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
 class Adoption:
     """One foreign server. ``source`` names where it was found; ``profile`` is not saved.
 
-    ``left_out`` are keys that the profile cannot hold. ``next_step`` says how to hand it over.
+    ``left_out`` are keys that the profile cannot hold, ``notes`` what it has otherwise than there.
+    ``next_step`` says how to hand it over.
     """
 
     source: str
     profile: Profile
     left_out: tuple[str, ...]
     next_step: Message
+    notes: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A server whose settings cannot be read, and why."""
+
+    source: str
+    text: Message
 
 
 class AdoptionFinder:
-    """Looks for servers of known engines. ``free_id`` makes a profile id of a name."""
+    """Looks for servers of known engines. ``free_id`` makes a profile id of a name; ``refused``
+    are those of the last search that cannot be taken over."""
 
     def __init__(
         self, host: Host, engines: Mapping[str, Engine], target: str, free_id: Callable[[str], str]
@@ -46,6 +58,7 @@ class AdoptionFinder:
         self._engines = engines
         self._target = target
         self._free_id = free_id
+        self.refused: tuple[Refused, ...] = ()
 
     async def units(self) -> tuple[Adoption, ...]:
         """Systemd user units. Raises HostError when the target cannot be reached."""
@@ -56,6 +69,7 @@ class AdoptionFinder:
             [*(f"{p}/*.service" for p in UNIT_FOLDERS), *(f"{p}/*.conf" for p in dropped_in)],
         )
         home = await view.home()
+        self.refused = ()
         found = []
         for place in UNIT_FOLDERS:
             folder = await view.expand(place)
@@ -63,8 +77,8 @@ class AdoptionFinder:
                 if entry.is_dir or not entry.name.endswith(".service"):
                     continue
                 path = f"{folder}/{entry.name}"
-                command = command_of(await _unit_texts(view, path), home)
-                adopted = await self._adopted(command) if command else None
+                command = await _command(view, path, home)
+                adopted = await self._adopted(path, command) if command else None
                 if command is not None and adopted is not None:
                     found.append(self._adoption(path, entry.name, command, *adopted))
         return tuple(found)
@@ -80,13 +94,14 @@ class AdoptionFinder:
         pairs = (entry.partition("=")[::2] for entry in environ.split("\0") if "=" in entry)
         words = argv.rstrip("\0").split("\0")
         command = foreign(words, link.output.strip(), dict(pairs))
-        adopted = await self._adopted(command)
+        self.refused = ()
+        adopted = await self._adopted(f"/proc/{pid}", command)
         if adopted is None:
             return None
         name = f"{adopted[0].id}-{pid}"
         return self._adoption(f"/proc/{pid}", name, command, *adopted)
 
-    async def _adopted(self, command: ForeignCommand) -> tuple[Engine, Adopted] | None:
+    async def _adopted(self, source: str, command: ForeignCommand) -> tuple[Engine, Adopted] | None:
         for engine in self._engines.values():
             paths = engine.adoption_reads(command)
             if paths is None:
@@ -97,8 +112,9 @@ class AdoptionFinder:
                 adopted = engine.adopt(command, files)
             except HostError:
                 raise
-            except TwinrigError:
-                continue  # a configuration that its own engine cannot read either
+            except TwinrigError as error:  # its own engine cannot read it either
+                self.refused = (*self.refused, Refused(source, error.text))
+                continue
             if adopted is not None:
                 return engine, adopted
         return None
@@ -108,18 +124,32 @@ class AdoptionFinder:
     ) -> Adoption:
         title = name.removesuffix(".service")
         env, dropped = _environment(command.env, source)
+        own_id = self._free_id(title)
+        closed = is_loopback(adopted.host)
         profile = Profile(
-            id=self._free_id(title),
+            id=own_id,
             name=title,
             target=self._target,
             engine=EngineRef(engine.id, adopted.environment),
             model=ModelRef(adopted.model_path),
-            network=Network(adopted.host, adopted.port),
+            network=Network(adopted.host if closed else Network.host, adopted.port),
             settings=dict(adopted.settings),
             env=env,
             extra=dict(adopted.extra),
         )
-        return Adoption(source, profile, (*adopted.left_out, *dropped), _hand_over(source, name))
+        left_out = (*adopted.left_out, *dropped)
+        notes = () if closed else (_for_this_computer(adopted.host, own_id),)
+        return Adoption(source, profile, left_out, _hand_over(source, name), notes)
+
+
+def _for_this_computer(host: str, profile_id: str) -> Message:
+    return message(
+        "It listens at {host}, for other devices too; the profile serves this computer only. To"
+        ' share it: "twinrig profiles key {id} --generate", then "twinrig fix lan-open --profile'
+        ' {id}".',
+        host=host,
+        id=profile_id,
+    )
 
 
 def _hand_over(source: str, name: str) -> Message:
@@ -142,6 +172,17 @@ def _environment(
         elif name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES):
             kept[name] = EnvEntry(value, source)
     return kept, tuple(dropped)
+
+
+async def _command(view: FolderView, path: str, home: str) -> ForeignCommand | None:
+    texts = await _unit_texts(view, path)
+    command = command_of(texts, home)
+    if command is None:
+        return None
+    env = dict(command.env)
+    for file in environment_files(texts, home):
+        env |= environment_of(await view.text(file) or "")
+    return replace(command, env=env)
 
 
 async def _unit_texts(view: FolderView, path: str) -> list[str]:

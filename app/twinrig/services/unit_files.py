@@ -38,6 +38,29 @@ def command_of(texts: Sequence[str], home: str) -> ForeignCommand | None:
     return foreign(words, cwd, env) if words else None
 
 
+def environment_files(texts: Sequence[str], home: str) -> tuple[str, ...]:
+    """Paths of a unit's ``EnvironmentFile=`` lines, whose variables win over ``Environment=``."""
+    found: list[str] = []
+    for key, value in _assignments(texts):
+        if key == "EnvironmentFile":
+            path = value.lstrip("-").replace("%h", home).replace("%%", "%")
+            found = [*found, path] if value else []
+    return tuple(found)
+
+
+def environment_of(text: str) -> dict[str, str]:
+    """Variables of such a file; a line with damaged quoting is left out, as systemd does."""
+    env: dict[str, str] = {}
+    for line in re.sub(r"\\\r?\n", "", text).splitlines():
+        name, equals, value = line.strip().partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            continue
+        value = value.strip()
+        quoted = re.fullmatch(r"(['\"])(.*)\1", value)
+        env[name] = quoted[2] if quoted else value
+    return env
+
+
 def foreign(words: Sequence[str], cwd: str, env: dict[str, str]) -> ForeignCommand:
     """A command without the shell or the ``env`` in front of it; a leading ``cd`` counts.
 

@@ -58,6 +58,18 @@ def test_a_unit_is_adopted_when_asked(run: Run, home: Path) -> None:
     assert unit.read_text() == text
 
 
+def test_a_server_that_cannot_be_read_is_told(run: Run, home: Path) -> None:
+    unit = home / ".config" / "systemd" / "user" / "tabby.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text(f"[Service]\nWorkingDirectory={home}/tabby\nExecStart=python main.py\n")
+    (home / "tabby" / "common").mkdir(parents=True)
+    (home / "tabby" / "common" / "config_models.py").write_text("x = 1\n")
+    (home / "tabby" / "config.yml").write_text("model: [1\n")
+    code, out = run("profiles", "adopt")
+    assert code == 1 and "tabby.service" in out and "not valid YAML" in out
+    assert "No server" not in out
+
+
 def test_a_recipe_brings_its_settings_and_nothing_else(run: Run, tmp_path: Path) -> None:
     code, out = run(
         "profiles", "new", "Coder", "--recipe", "exl3-two-cards-wsl", "--model", "/m/Coder",

@@ -15,7 +15,7 @@ from twinrig.engines.registry import load_engines
 from twinrig.hosts.local.host import LocalHost
 from twinrig.services.adoption import Adoption, AdoptionFinder
 from twinrig.services.profile_rules import profile_faults
-from twinrig.services.unit_files import command_of
+from twinrig.services.unit_files import command_of, environment_files
 
 ENGINES = load_engines(assets.read_text)
 UNIT = """\
@@ -143,10 +143,51 @@ async def test_a_vllm_unit(host: FolderHost) -> None:
 
 async def test_a_broken_configuration_hides_nothing_else(host: FolderHost) -> None:
     host.real("/home/me/tabbyAPI/config.yml").write_text("model:\n\tx: 1\n")
-    assert await finder(host).units() == ()
+    look = finder(host)
+    assert await look.units() == ()
+    (refused,) = look.refused
+    assert refused.source.endswith("tabbyapi.service") and "line 2" in str(refused.text)
     host.real("/home/me/tabbyAPI/config.yml").unlink()
     found = await only(host)
     assert found.profile.model.path == "" and found.profile.network.port == 5000
+
+
+async def test_a_server_for_all_devices_is_taken_over_for_this_computer(host: FolderHost) -> None:
+    """An address without a key is refused in a profile, but no reason to take over nothing."""
+    unit = host.real("/home/me/.config/systemd/user/tabbyapi.service")
+    unit.write_text("[Service]\nExecStart=/opt/vllm/bin/vllm serve /models/Big\n")
+    found = await only(host)
+    assert found.profile.network.host == "127.0.0.1"
+    (note,) = found.notes
+    assert "0.0.0.0" in str(note) and f"profiles key {found.profile.id}" in str(note)
+    assert profile_faults(found.profile, ENGINES) == ()
+
+
+async def test_files_of_variables_win_over_the_unit(host: FolderHost) -> None:
+    unit = host.real("/home/me/.config/systemd/user/tabbyapi.service")
+    unit.write_text(UNIT.replace("Restart=", "EnvironmentFile=-%h/.nccl\nRestart="))
+    host.real("/home/me/.nccl").write_text(
+        "# mine\nNCCL_DEBUG=INFO\nNCCL_SOCKET_IFNAME='eth0'\nHF_TOKEN=hf_hidden\nnonsense\n"
+    )
+    found = await only(host)
+    env = {name: entry.value for name, entry in found.profile.env.items()}
+    assert (env["NCCL_DEBUG"], env["NCCL_SOCKET_IFNAME"]) == ("INFO", "eth0")
+    assert env["NCCL_P2P_DISABLE"] == "1"
+    assert "HF_TOKEN" in found.left_out and "hf_hidden" not in repr(found)
+    host.real("/home/me/.nccl").unlink()
+    assert "NCCL_DEBUG" not in (await only(host)).profile.env
+
+
+@pytest.mark.parametrize(
+    ("texts", "files"),
+    [
+        (["[Service]\nEnvironmentFile=/a\n", "[Service]\nEnvironmentFile=-%h/b\n"], ("/a", "/h/b")),
+        (["[Service]\nEnvironmentFile=/a\nEnvironmentFile=\n"], ()),
+        (["[Service]\nExecStart=x\n"], ()),
+    ],
+)
+def test_the_files_of_variables(texts: list[str], files: tuple[str, ...]) -> None:
+    assert environment_files(texts, "/h") == files
 
 
 @pytest.mark.parametrize(
