@@ -13,14 +13,13 @@ import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtWidgets import QApplication
 
 from fixtures.demo_rig import Rig
-from qt.pages_rig import visible_texts
+from fixtures.newcomer import PATIENCE_MS, Newcomer
 from twinrig.composition.targets import open_workbench
 from twinrig.hosts.paths import find_paths
 from twinrig.qt.application import Starter
-from twinrig.qt.pages.first_steps import FirstStepsPage
 from twinrig.qt.viewmodels.first_steps import StepId, StepState
 
 pytestmark = [
@@ -28,7 +27,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
-PATIENCE_MS = 90_000
 
 
 @pytest.fixture
@@ -44,30 +42,6 @@ def starter(rig: Rig, qapp: QApplication, monkeypatch) -> Iterator[Starter]:
     yield starter
     starter.end()
     starter.window.deleteLater()
-
-
-class Newcomer:
-    """Somebody who follows the page; waits as long as a loaded machine needs."""
-
-    def __init__(self, qtbot, starter: Starter) -> None:
-        self.bot = qtbot
-        window = starter.window
-        qtbot.waitUntil(lambda: window.current_id == "first-steps", timeout=PATIENCE_MS)
-        page = window.current_page
-        assert isinstance(page, FirstStepsPage)
-        self.page = page
-
-    def reach(self, step: StepId, state: StepState) -> None:
-        box = self.page.boxes[step]
-        self.bot.waitUntil(
-            lambda: not self.page.seen.checking and box.step.state is state, timeout=PATIENCE_MS
-        )
-
-    def press(self, step: StepId, text: str) -> None:
-        QApplication.processEvents()
-        found = [b for b in self.page.boxes[step].findChildren(QPushButton) if b.text() == text]
-        assert found, visible_texts(self.page)
-        found[-1].click()
 
 
 def test_from_nothing_to_a_reply(qtbot, rig: Rig, starter: Starter) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 SCALES = ("1.0", "1.5")
 LANGUAGES = ("en", "ja")
 THEMES = ("light", "dark")
+PARTS = ("try/measure", "try/connect")
+"""What a page shows only when it is asked for."""
 
 
 def main() -> int:
@@ -63,11 +65,11 @@ def take(options: argparse.Namespace) -> int:
             starter.theme.apply(theme)
             for language in LANGUAGES:
                 starter.apply_language(language)
-                for page in wanted or list(starter.window._types):
+                for page in wanted or [*starter.window._types, *PARTS]:
                     starter.window.navigate(page)
                     starter.window.resize(width, height)
                     wait(application, 0.8)
-                    name = f"{page}-{theme}-{language}-{options.scale}.png"
+                    name = f"{page.replace('/', '-')}-{theme}-{language}-{options.scale}.png"
                     starter.window.grab().save(str(options.folder / name))
         starter.end()
     return 0

@@ -94,6 +94,22 @@ def test_without_words_it_shows_what_others_use_and_what_fits(dialog, workbench)
     assert unnamed(dialog) == []
 
 
+def test_a_list_that_is_empty_says_why_and_what_to_do(qtbot, dialog, workbench):
+    workbench.hub.hits = (HubModel(LARGE, 9000, False),)
+    named(dialog, Button, "Search").click()
+    qtbot.waitUntil(lambda: len(looked(dialog)) == 1, timeout=WAIT_MS)
+    dialog._fits.setChecked(True)
+    assert rows(dialog) == []
+    assert "None of the 1 models found is known to fit" in visible_texts(dialog)
+    assert "Clear “Only what fits”" in visible_texts(dialog)
+    dialog._fits.setChecked(False)
+    assert "None of the" not in visible_texts(dialog)
+    workbench.hub.hits = ()
+    named(dialog, Button, "Search").click()
+    qtbot.waitUntil(lambda: "Nothing was found." in visible_texts(dialog), timeout=WAIT_MS)
+    assert "Try fewer words, or a full name such as OWNER/NAME." in visible_texts(dialog)
+
+
 def test_a_model_with_branches_tells_how_to_name_one(dialog):
     choose(dialog, "org/branches")
     assert "org/branches@4bpw" in visible_texts(dialog)

@@ -279,6 +279,25 @@ def test_a_machine_without_a_card_offers_the_demo_rig(rig: Rig) -> None:
     assert rig.targets == ["demo"]
 
 
+def test_a_list_without_models_says_where_it_looked_and_what_to_do(rig: Rig) -> None:
+    async def none() -> tuple[()]:
+        return ()
+
+    rig.workbench.models.scan = none
+    rig.workbench.demo = False
+    page = rig.open()
+    rig.press(StepId.ENGINE, "Skip")
+    assert rig.state(StepId.MODEL) is StepState.NEXT
+    rig.bot.waitUntil(lambda: "No model was found. Looked into" in visible_texts(page))
+    told = visible_texts(page)
+    assert "~/models" in told and "~/.cache/huggingface/hub" in told
+    assert "download one with “Find a model…”" in told
+    assert page.picker.combo.count() == 1, "the list opens, and says so too"
+    assert page.picker.combo.itemText(0) == "No model was found"
+    page.picker.combo.activated.emit(0)
+    assert page.picker.path == "" and not page._use.isEnabled()
+
+
 def test_a_missing_engine_leads_to_its_set_up(rig: Rig) -> None:
     rig.workbench.demo = False
     rig.workbench.setup.engines = ("vllm", "tabbyapi")

@@ -123,6 +123,7 @@ def test_before_the_first_look_nothing_is_claimed() -> None:
         (StepId.ENGINE, {"engine_fault": FAULT}, "cannot", [], True),
         (StepId.MODEL, {"profile": None}, "next", [], False),
         (StepId.MODEL, {"profile": None, "models": 0}, "next", [], True),
+        (StepId.MODEL, {"profile": None, "models": 0, "incomplete": 2}, "next", [], True),
         (StepId.MODEL, {"profile_fault": FAULT}, "cannot", [Act.SERVER], False),
         (StepId.PLAN, {"sizing": None}, "cannot", [Act.PLAN], False),
         (StepId.PLAN, {"sizing": plan(Verdict.DOES_NOT_FIT)}, "cannot", [Act.PLAN], False),
@@ -224,3 +225,23 @@ def test_logon_may_stay_open_at_the_end() -> None:
 
 def test_the_missing_engine_of_a_profile_is_named() -> None:
     assert step(StepId.ENGINE, install=None).text.params == {"engine": "vLLM"}
+
+
+def test_models_that_are_not_complete_are_not_called_missing() -> None:
+    made = step(StepId.MODEL, profile=None, models=0, incomplete=2)
+    assert "No model is complete. Incomplete ones: 2." in str(made.text)
+    assert "what each lacks" in str(made.next_step)
+
+
+@pytest.mark.parametrize("skipped", list(StepId))
+def test_every_step_can_be_skipped_and_the_next_one_comes(skipped: StepId) -> None:
+    """From a machine on which nothing is there or done, past whatever stands in the way."""
+    nothing = Found(looked=True, label="Here", models=0)
+    order = list(StepId)
+    before = frozenset(order[: order.index(skipped)])
+    now = current_step(steps(Seen(nothing, skipped=before)))
+    assert now is not None and now.id is skipped
+    found = steps(Seen(nothing, skipped=before | {skipped}))
+    assert found[order.index(skipped)].state is StepState.SKIPPED
+    after = current_step(found)
+    assert (after.id if after else None) == next(iter(order[order.index(skipped) + 1 :]), None)

@@ -203,6 +203,15 @@ def test_a_failure_is_told_in_place_and_one_can_try_again(rig: Rig, fake) -> Non
     assert "It did not get ready." not in visible_texts(rig.pane)
 
 
+def test_before_the_first_measurement_the_controls_stand_at_the_top(rig: Rig) -> None:
+    assert "Nothing was measured here yet." in visible_texts(rig.pane)
+    assert rig.pane._intro.geometry().bottom() < rig.pane.height() // 4
+    assert rig.pane._go.geometry().bottom() < rig.pane.height() // 3
+    rig.pane._show(Measured(rig.results, None, None))
+    assert "Nothing was measured" not in visible_texts(rig.pane)
+    assert rig.pane._table.isVisible()
+
+
 def test_cancelling_keeps_nothing(rig: Rig, fake, monkeypatch: pytest.MonkeyPatch) -> None:
     async def endless(self, profiles, plan, *, agreed: bool, on_progress) -> tuple:
         import asyncio
@@ -286,6 +295,31 @@ def test_snippets_have_the_real_address_and_model(rig: Rig, clients: ClientsPane
     named(clients, QAbstractButton, "Copy").click()
     assert QApplication.clipboard().text() == text.toPlainText()
     assert unnamed(clients) == []
+
+
+def test_without_a_server_there_is_no_empty_box_but_a_way(rig: Rig, clients: ClientsPane) -> None:
+    text = clients.findChild(QPlainTextEdit)
+    assert not text.isVisible()
+    assert not clients._copy.isVisible() and not clients._copy_key.isVisible()
+    named(clients, QAbstractButton, "Start a server").click()
+    assert rig.navigated == ["server"]
+    rig.context.live.snapshot.emit(snapshot(state_record(rig.ids[0])))
+    assert text.isVisible() and clients._copy.isVisible()
+    assert not clients._to_server.isVisible()
+
+
+def test_what_to_enter_is_as_high_as_its_lines(qtbot, rig: Rig, clients: ClientsPane) -> None:
+    clients.resize(1000, 800)
+    rig.context.live.snapshot.emit(snapshot(state_record(rig.ids[0])))
+    combo = named(clients, QComboBox, "Client program")
+    text = named(clients, QPlainTextEdit, "What to enter")
+    line = text.fontMetrics().lineSpacing()
+    for index in range(combo.count()):
+        combo.setCurrentIndex(index)
+        QApplication.processEvents()
+        lines = text.document().blockCount()
+        assert text.verticalScrollBar().maximum() == 0, combo.currentText()
+        assert lines * line <= text.height() <= (lines + 3) * line, combo.currentText()
 
 
 def test_the_key_is_copied_on_request_and_never_shown(rig: Rig, clients: ClientsPane) -> None:

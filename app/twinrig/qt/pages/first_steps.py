@@ -168,6 +168,7 @@ class FirstStepsPage(Page):
         if newest is not None:  # one source for the server's state, or it would go to and fro
             found = replace(found, record=newest.server)
         self.seen = replace(self.seen, found=found)
+        self.picker.engine_id = found.install.engine_id if found.install is not None else ""
         if found.machine_fault is None and self._checked_for != self._profile_id():
             self.check()
         self._render()

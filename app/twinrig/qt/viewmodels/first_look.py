@@ -105,7 +105,8 @@ async def look_round(workbench: Workbench, wanted_profile: str) -> Found:
         models = await workbench.models.scan()
     except TwinrigError:
         return found  # the list of models tells why
-    return replace(found, models=sum(model.complete for model in models))
+    complete = sum(model.complete for model in models)
+    return replace(found, models=complete, incomplete=len(models) - complete)
 
 
 def _cards(workbench: Workbench) -> tuple[GpuInfo, ...]:

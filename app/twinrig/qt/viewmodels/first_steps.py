@@ -115,7 +115,8 @@ class Found:
     """What a look at the target showed. ``looked`` False: nothing was looked at yet.
 
     A fault is why something is not known; without one, None and () say that it is not there.
-    ``set_ups`` are id and name of engines that can be set up here.
+    ``set_ups`` are id and name of engines that can be set up here. ``models`` counts those that
+    are complete, ``incomplete`` the others.
     """
 
     looked: bool = False
@@ -128,6 +129,7 @@ class Found:
     engine_fault: TwinrigError | None = None
     set_ups: tuple[tuple[str, str], ...] = ()
     models: int | None = None
+    incomplete: int = 0
     profile: Profile | None = None
     profile_fault: TwinrigError | None = None
     sizing: SizingAnswer | None = None
@@ -297,6 +299,14 @@ def _model(seen: Seen) -> Step:
     profile = found.profile
     if profile is not None and profile.model.path:
         return Step(StepId.MODEL, StepState.DONE, message("{path}", path=profile.model.path))
+    if found.models == 0 and found.incomplete:
+        return Step(
+            StepId.MODEL,
+            StepState.NEXT,
+            message("No model is complete. Incomplete ones: {count}.", count=found.incomplete),
+            message("The list tells what each lacks. Complete one, or find another to download."),
+            demo=not found.demo,
+        )
     if found.models == 0:
         return Step(
             StepId.MODEL,

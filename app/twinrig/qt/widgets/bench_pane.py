@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -119,6 +119,15 @@ class BenchPane(QWidget):
         self._doing = Label(context, tone="muted")
         self._notice = Notice(context)
         self._table = SpeedTable(context, self)
+        self._empty = Label(
+            context,
+            N_(
+                "Nothing was measured here yet. One profile with eight users takes some minutes; "
+                "results are kept, and the next ones stand beside them."
+            ),
+            tone="muted",
+        )
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeading)
         self._differences = Label(context, tone="muted")
         self._boxes = [AdviceBox(context, self), AdviceBox(context, self)]
         for box in self._boxes:
@@ -151,6 +160,7 @@ class BenchPane(QWidget):
         for box in self._boxes:
             layout.addWidget(box)
         layout.addWidget(self._table, 1)
+        layout.addWidget(self._empty, 1)
         layout.addWidget(self._differences)
         layout.addLayout(row(None, self._csv, self._json))
 
@@ -385,6 +395,7 @@ class BenchPane(QWidget):
         self._doing.setVisible(running)
         for widget in (self._table, self._csv, self._json):
             widget.setVisible(measured is not None)
+        self._empty.setVisible(measured is None)
         lines = difference_lines(measured) if measured is not None else ()
         self._differences.setVisible(bool(lines))
         if lines:

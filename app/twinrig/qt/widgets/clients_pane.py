@@ -41,6 +41,7 @@ class ClientsPane(QWidget):
         self._text.setReadOnly(True)
         self._text.setTabChangesFocus(True)
         self._text.setFont(mono_font(self._text))
+        self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         bind(self._text, QWidget.setAccessibleName, N_("What to enter"))
         self._copy = CopyButton(
             context.texts, context.theme, context.icons, N_("Copy"), self._snippet, self
@@ -52,6 +53,9 @@ class ClientsPane(QWidget):
             icon="key",
             tip=N_("Puts the key of this server on the clipboard; it is not shown"),
         )
+        self._to_server = Button(
+            context, N_("Start a server"), lambda: context.navigate("server"), icon="server"
+        )
         self._notice = Notice(context)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -59,8 +63,9 @@ class ClientsPane(QWidget):
         layout.addWidget(self._state)
         layout.addWidget(self._help)
         layout.addWidget(self._notice)
-        layout.addWidget(self._text, 1)
-        layout.addLayout(row(None, self._copy_key, self._copy))
+        layout.addWidget(self._text)
+        layout.addLayout(row(self._to_server, None, self._copy_key, self._copy))
+        layout.addStretch(1)
         context.live.snapshot.connect(self.take_snapshot)
         context.texts.changed.connect(self._render)
         self._render()
@@ -81,8 +86,9 @@ class ClientsPane(QWidget):
         known = record is not None and bool(record.base_url)
         client = self._clients[max(0, self._choice.currentIndex())]
         self._help.setText(tr(client.help))
-        for widget in (self._copy, self._copy_key):
-            widget.setEnabled(known)
+        for widget in (self._text, self._copy, self._copy_key):
+            widget.setVisible(known)
+        self._to_server.setVisible(not known)
         if record is None or not known:
             self._state.setText(tr(N_("The address appears when a server is started.")))
             self._text.setPlainText("")
@@ -95,7 +101,16 @@ class ClientsPane(QWidget):
             else tr(N_("This server asks for no key; clients that insist on one take any word."))
         )
         key = KEY_PLACE if keyed else NO_KEY
-        self._text.setPlainText(client.snippet(f"{record.base_url}/v1", record.model_id, key))
+        self._show(client.snippet(f"{record.base_url}/v1", record.model_id, key))
+
+    def _show(self, snippet: str) -> None:
+        """As high as its lines: an empty field below them would look like something missing."""
+        self._text.setPlainText(snippet)
+        lines = self._text.fontMetrics().lineSpacing() * (snippet.count("\n") + 1)
+        edges = self._text.contentsMargins()
+        rest = edges.top() + edges.bottom() + 2 * self._text.document().documentMargin()
+        bar = self._text.horizontalScrollBar().sizeHint().height()
+        self._text.setFixedHeight(round(lines + rest + bar))
 
     def _has_key(self, record: ServerRecord) -> bool:
         try:

@@ -167,7 +167,9 @@ class FindModelDialog(QDialog):
 
     def _searched(self) -> None:
         if not self._rows:
-            self._note.show_text(N_("Nothing was found."))
+            self._note.show_text(
+                N_("Nothing was found. Try fewer words, or a full name such as OWNER/NAME.")
+            )
 
     def _fill(self) -> None:
         tr = self._context.texts.tr
@@ -189,6 +191,14 @@ class FindModelDialog(QDialog):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         if self._rows:
             self._note.show_text(N_("Most used first; sizes and fit are looked up one by one."))
+        if self._rows and not self.list.topLevelItemCount():
+            self._note.show_text(
+                N_(
+                    "None of the {count} models found is known to fit these cards yet. Clear "
+                    "“Only what fits” to see them, or search for a smaller one."
+                ),
+                count=len(self._rows),
+            )
         self._offer()
 
     def _item(self, found: FoundModel) -> QTreeWidgetItem:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QVBoxLayout, QWidget
 
+from twinrig.domain.errors import TwinrigError
 from twinrig.messages import N_, Translator
 from twinrig.qt.viewmodels.models import model_details, model_text
 from twinrig.qt.widgets.dialogs import Dialogs
@@ -32,6 +33,7 @@ class ModelPicker(QWidget):
         self._dialogs = dialogs
         self._models: tuple[ModelFolder, ...] = ()
         self._error: Exception | None = None
+        self._scanned_once = False
         self.engine_id = ""
         self.combo = CalmCombo()
         self.combo.setEditable(True)
@@ -115,6 +117,7 @@ class ModelPicker(QWidget):
 
     def _scanned(self, models: tuple[ModelFolder, ...]) -> None:
         self._rescan.setEnabled(True)
+        self._scanned_once = True
         self._error = None
         self._models = tuple(sorted(models, key=lambda m: not m.complete))
         self._fill()
@@ -128,6 +131,9 @@ class ModelPicker(QWidget):
         translator = Translator(self._context.texts.language)
         typed = self.combo.lineEdit().text()
         self.combo.clear()
+        if not self._models:  # a list that does not open would look broken
+            self.combo.addItem(translator.text(N_("No model was found")))
+            self.combo.model().item(0).setEnabled(False)
         for number, model in enumerate(self._models):
             self.combo.addItem(model_text(model, translator), model.path)
             tip = model_details(model, translator)
@@ -163,10 +169,27 @@ class ModelPicker(QWidget):
             self._note.set_tone("muted")
             self._note.show_text(N_("Not one of the models found. Preflight checks this folder."))
         elif not self._models:
-            self._note.set_tone("muted")
-            self._note.show_text(
-                N_("No model was found in the usual folders. Give the path of a model folder.")
-            )
+            self._tell_none()
         else:
             self._note.set_tone("muted")
             self._note.show_text(N_("Models found: {count}"), count=len(self._models))
+
+    def _tell_none(self) -> None:
+        """Where nothing was found, and what leads on."""
+        self._note.set_tone("warn" if self._scanned_once else "muted")
+        if not self._scanned_once:
+            self._note.show_text(N_("Looking for models…"))
+            return
+        where = N_("No model was found. Looked into: {folders}. Give the path of a model folder.")
+        if self._find.isVisibleTo(self):
+            where = N_(
+                "No model was found. Looked into: {folders}. Give the path of a model folder, or "
+                "download one with “Find a model…”."
+            )
+        self._note.show_text(where, folders=", ".join(self._folders()))
+
+    def _folders(self) -> tuple[str, ...]:
+        try:
+            return tuple(self._context.workbench.models.folders)
+        except TwinrigError:
+            return ("?",)
