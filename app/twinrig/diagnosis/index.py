@@ -9,7 +9,7 @@ from functools import lru_cache
 from twinrig.diagnosis import watches
 from twinrig.diagnosis.crashes import ASYNCHRONOUS
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FACT_PATTERNS, FactPattern
-from twinrig.diagnosis.root_cause import HINTS
+from twinrig.diagnosis.root_cause import HINTS, REFUSED
 from twinrig.diagnosis.rules import Kind, Rules, Signature
 
 
@@ -25,6 +25,8 @@ class Interest:
     signatures: tuple[tuple[Kind, Signature], ...]
     root: bool
     """It may be an exception's own line."""
+    refused: bool
+    """It tells that a request was answered as a bad one."""
 
 
 def merged(interests: Sequence[Interest]) -> Interest:
@@ -38,6 +40,7 @@ def merged(interests: Sequence[Interest]) -> Interest:
         any(i.harmless for i in interests),
         tuple(signatures.values()),
         any(i.root for i in interests),
+        any(i.refused for i in interests),
     )
 
 
@@ -72,8 +75,8 @@ def index_of(rules: Rules) -> Index:
     for pattern in FACT_PATTERNS:
         facts.setdefault(pattern.needle, []).append(pattern)
     wanted = {*signatures, *markers, *facts, *phrases, *ENVIRONMENT_NEEDLES}
-    wanted |= {*watches.NEEDLES, *HINTS, *rules.harmless, ASYNCHRONOUS}
-    kept = {*signatures, *markers, *watches.NEEDLES, *rules.harmless, ASYNCHRONOUS}
+    wanted |= {*watches.NEEDLES, *HINTS, *rules.harmless, ASYNCHRONOUS, *REFUSED}
+    kept = {*signatures, *markers, *watches.NEEDLES, *rules.harmless, ASYNCHRONOUS, *REFUSED}
     interests = {
         text: Interest(
             tuple(markers.get(text, ())),
@@ -83,6 +86,7 @@ def index_of(rules: Rules) -> Index:
             text in rules.harmless,
             tuple(signatures.get(text, ())),
             text == ASYNCHRONOUS or text in HINTS,
+            text in REFUSED,
         )
         for text in wanted
     }

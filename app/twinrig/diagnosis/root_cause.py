@@ -32,6 +32,9 @@ HINTS = (
     *("GPU assert", "died unexpectedly", "Test CUDA failure", "Wsl/", "Ioctl failed"),
     *("Result", "return code", "WslRegister", "NVRM"),
 )
+REFUSED = tuple(f'HTTP/1.1" {status}' for status in (400, 413, 422))
+"""Answers to a request that was wrong itself; an engine that died answers 500."""
+API_PROCESS = "APIServer"
 DEAD_WORKER = "died unexpectedly"
 
 

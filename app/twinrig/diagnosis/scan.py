@@ -15,7 +15,7 @@ from twinrig.diagnosis.crashes import crash_place, is_asynchronous
 from twinrig.diagnosis.facts import ENVIRONMENT_NEEDLES, FactBook
 from twinrig.diagnosis.index import Interest, index_of, merged
 from twinrig.diagnosis.normalise import by_engine, is_info, is_warning, role
-from twinrig.diagnosis.root_cause import DEAD_WORKER, HINTS, RootCause, is_root
+from twinrig.diagnosis.root_cause import API_PROCESS, DEAD_WORKER, HINTS, RootCause, is_root
 from twinrig.diagnosis.rules import READY, STARTED, STOPPED, Kind, Rules, Signature
 from twinrig.diagnosis.shapes import Shapes
 from twinrig.diagnosis.unfold import Unfolded, logical_lines
@@ -222,15 +222,7 @@ class LogScan:
     def _line(self, line: _Line, needles: Sequence[str], block: Unfolded) -> bool:
         """Everything a line may tell; whether a signature held."""
         interest = self._interest(needles)
-        for name in interest.markers:
-            if name == STARTED or name not in self._seen:
-                self._mark(name, line)
-        for pattern in interest.facts:
-            self._book.read(pattern, line.text)
-        if interest.environment:
-            self._book.read_environment(line.text)
-        if interest.watched:
-            self._watches.line(line.text, line.number)
+        self._read(interest, line)
         if interest.harmless:
             return False
         held = False
@@ -240,6 +232,20 @@ class LogScan:
         if interest.root:
             self._look_for_root(line)
         return held
+
+    def _read(self, interest: Interest, line: _Line) -> None:
+        """What a line tells of the run, whether or not it is an error."""
+        for name in interest.markers:
+            if name == STARTED or name not in self._seen:
+                self._mark(name, line)
+        for pattern in interest.facts:
+            self._book.read(pattern, line.text)
+        if interest.environment:
+            self._book.read_environment(line.text)
+        if interest.watched:
+            self._watches.line(line.text, line.number)
+        if interest.refused:
+            self._excuse(line)
 
     def _mark(self, name: str, line: _Line) -> None:
         if name == STARTED and (self._troubled or READY in self._seen):
@@ -339,6 +345,16 @@ class LogScan:
                 self._troubled = True
                 self._take_root(RootCause(line.number, part), line.order)
                 return
+
+    def _excuse(self, line: _Line) -> None:
+        """A ready server refused a request: what its API process threw above ended nothing."""
+        ready = self._seen.get(READY, 0)
+        if not ready or not self._roots:
+            return
+        root, order = self._roots[-1]
+        near = order > max(ready, line.order - NEAR_LINES)
+        if near and role(root.line) in ("", API_PROCESS):
+            self._roots.pop()
 
     def _take_root(self, root: RootCause, order: int) -> None:
         ready = self._seen.get(READY, 0)

@@ -101,6 +101,27 @@ def test_of_short_runs_in_a_long_log_the_last_counts(rules: Rules) -> None:
     assert found is not None and found.line == "KeyError: 'odd'"
 
 
+@pytest.mark.parametrize(
+    ("who", "answer", "shown"),
+    [
+        ("(APIServer pid=1) ", "400 Bad Request", False),
+        ("", "422 Unprocessable Entity", False),
+        ("(APIServer pid=1) ", "500 Internal Server Error", True),
+        ("(APIServer pid=1) ", "404 Not Found", True),
+        ("(Worker_TP0 pid=1) ", "400 Bad Request", True),
+    ],
+)
+def test_a_refused_request_ended_nothing(rules: Rules, who: str, answer: str, shown: bool) -> None:
+    lines = [
+        "INFO:     Application startup complete.",
+        f"{who}ERROR 10-04 11:05:00 [x.py:2] ValueError: at most 1 image(s) may be provided.",
+        f'INFO:     127.0.0.1:5121 - "POST /v1/chat/completions HTTP/1.1" {answer}',
+    ]
+    assert (find_root_cause(lines, rules) is not None) is shown
+    assert find_root_cause(lines[1:], rules) is not None  # not known to be ready
+    assert find_root_cause([*lines, "KeyError: 'later'"], rules) is not None
+
+
 def test_an_echo_of_a_wanted_stop_is_none(rules: Rules) -> None:
     stop = "(APIServer pid=1) INFO 1 [x.py:1] [shutdown] API server: shutdown triggered"
     lines = ["INFO:     Application startup complete.", stop, "ValueError: late"]
