@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
-from typing import NoReturn
 
 from twinrig import __version__
 from twinrig.cli.bench_arguments import add_bench, add_chat
+from twinrig.cli.command_parser import CommandParser, own_words
 from twinrig.cli.estimate_arguments import add_estimate
 from twinrig.cli.profile_arguments import add_profiles, draft_options
 from twinrig.cli.setup_arguments import add_models, add_setup
@@ -16,23 +15,6 @@ from twinrig.messages import LANGUAGES, N_, Translator
 
 TARGETS = ("auto", "local", "wsl", "demo")
 Adder = Callable[[argparse.ArgumentParser, Translator], None]
-
-
-class CommandLineError(Exception):
-    """``parser`` could not use the words it was given; ``str`` of this says why."""
-
-    def __init__(self, parser: argparse.ArgumentParser, reason: str) -> None:
-        super().__init__(reason)
-        self.parser = parser
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Raises CommandLineError instead of ending the program, so that JSON can be told too."""
-
-    def error(self, message: str) -> NoReturn:
-        """As argparse calls it."""
-        # argparse names the function that read the word, which means nothing to people.
-        raise CommandLineError(self, re.sub(r"invalid \w+ value: ", "cannot use ", message))
 
 
 def build_parser(translator: Translator) -> argparse.ArgumentParser:
@@ -68,22 +50,8 @@ def build_parser(translator: Translator) -> argparse.ArgumentParser:
             name, help=text(help_text), description=text(help_text), parents=[common]
         )
         add(child, translator)
-    _own_words(parser, text)
+    own_words(parser, text)
     return parser
-
-
-def _own_words(parser: argparse.ArgumentParser, text: Callable[[str], str]) -> None:
-    """Translate what argparse itself says in a help; it has no other way to be told."""
-    parser._positionals.title = text(N_("arguments"))
-    parser._optionals.title = text(N_("options"))
-    for action in parser._actions:
-        if isinstance(action, argparse._HelpAction):
-            action.help = text(N_("show this help, then end"))
-        elif isinstance(action, argparse._VersionAction):
-            action.help = text(N_("show the version, then end"))
-        elif isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                _own_words(child, text)
 
 
 def _add_common(parser: argparse.ArgumentParser, text: Callable[[str], str], *, top: bool) -> None:
@@ -104,7 +72,7 @@ def _add_common(parser: argparse.ArgumentParser, text: Callable[[str], str], *, 
         "--json",
         action="store_true",
         default=False if top else argparse.SUPPRESS,
-        help=text(N_("print one JSON document instead of text")),
+        help=text(N_("print one JSON document instead of text; watch prints one in each line")),
     )
     parser.add_argument(
         "--language",

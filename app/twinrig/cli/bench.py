@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +32,7 @@ async def run(session: Session) -> int:
     async with session.bench() as bench:
         if args.list:
             return _list(terminal, bench, args.csv)
+        _refuse_bad_csv(args.csv)
         await cut_off.put_back(terminal, bench)
         profiles = await _profiles(bench, args.profile, args.compare)
         plan = plan_for(args.users, profiles=len(profiles), thorough=args.thorough)
@@ -211,10 +215,29 @@ def _write_csv(name: str | None, results: Sequence[BenchmarkResult]) -> None:
     try:
         write_atomic(Path(name), csv_of(results).encode())
     except OSError as error:
-        raise HostError(
-            message("{path} cannot be written: {reason}.", path=name, reason=error.strerror or ""),
-            message("Check free space and the permissions of the folder."),
-        ) from error
+        raise _no_csv(name, error) from error
+
+
+def _refuse_bad_csv(name: str | None) -> None:
+    """Before minutes of measuring: a file can be made there, and what is there is a file."""
+    if not name:
+        return
+    path = Path(name)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise _no_csv(name, error) from error
+
+
+def _no_csv(name: str, error: OSError) -> HostError:
+    return HostError(
+        message("{path} cannot be written: {reason}.", path=name, reason=error.strerror or ""),
+        message("Check free space and the permissions of the folder."),
+    )
 
 
 class _Announcer:

@@ -9,7 +9,8 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from twinrig.cli.arguments import CommandLineError, build_parser
+from twinrig.cli.arguments import build_parser
+from twinrig.cli.command_parser import CommandLineError
 from twinrig.cli.session import FINE, UNKNOWN, USAGE, Session
 from twinrig.cli.terminal import OutputLostError, Terminal
 from twinrig.domain.errors import HostError, TwinrigError, UsageError
@@ -133,15 +134,17 @@ def _wrong_words(wrong: CommandLineError, terminal: Terminal) -> int:
     if not terminal.json_mode:
         step = message("See {command} --help.", command=wrong.parser.prog)
         next_step = terminal.text(message("Next: {step}", step=step))
+        program = wrong.parser.prog
+        told = message("{program}: error: {reason}", program=program, reason=wrong.reason)
         with contextlib.suppress(OSError):
             sys.stderr.write(wrong.parser.format_usage())
-            sys.stderr.write(f"{wrong.parser.prog}: error: {wrong}\n{next_step}\n")
+            sys.stderr.write(f"{terminal.text(told)}\n{next_step}\n")
             sys.stderr.flush()
         return USAGE
     return _told(
         terminal,
         UsageError(
-            message("The command line cannot be used: {reason}.", reason=str(wrong)),
+            message("The command line cannot be used: {reason}.", reason=wrong.reason),
             message("See {command} --help.", command=wrong.parser.prog),
         ),
     )

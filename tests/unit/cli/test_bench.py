@@ -63,6 +63,32 @@ def test_one_profile_beside_its_last_measurement(rig: BenchRig, run: Run, tmp_pa
     assert file.read_text().startswith("time_utc,profile,")
 
 
+@pytest.mark.parametrize("place", ["folder", "file/out.csv"])
+def test_a_file_that_cannot_be_written_is_told_before_measuring(
+    rig: BenchRig, run: Run, tmp_path: Path, place: str
+) -> None:
+    rig.add("one", 800.0)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    code, text = run("bench", "one", "--users", "1", "--csv", str(tmp_path / place))
+    assert code == 3
+    assert "cannot be written" in text and "Next:" in text
+    assert rig.server.asked == [], "nothing was measured for it"
+    assert rig.controller.calls == []
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_is_in_the_file_stays_until_there_is_something_better(
+    rig: BenchRig, run: Run, tmp_path: Path
+) -> None:
+    rig.add("one", 800.0)
+    rig.controller.broken.add("one")
+    file = tmp_path / "out.csv"
+    file.write_text("earlier")
+    assert run("bench", "one", "--users", "1", "--csv", str(file))[0] != 0
+    assert file.read_text() == "earlier"
+
+
 def test_json_of_one_profile(rig: BenchRig, run: Run) -> None:
     rig.add("one", 800.0)
     data = as_json(run, "bench", "one", "--users", "1", "--rounds", "2")
