@@ -114,12 +114,7 @@ class RoundRunner:
 
     async def _stream(self, prompt: str, sampling: Sampling, reply_tokens: int) -> Stream:
         values = GREEDY_VALUES if sampling is Sampling.GREEDY else self._sampled
-        options = {
-            **values,
-            "max_tokens": reply_tokens,
-            "ignore_eos": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        }
+        options = {**values, "max_tokens": reply_tokens, "ignore_eos": True}
         body = chat_body(self._endpoint.model_id, (ChatMessage("user", prompt),), options)
         tally = StreamTally(self._clock.monotonic())
         error: ReplyError | None = None

@@ -57,6 +57,7 @@ class ReplyTimer:
         self._first_s: float | None = None
         self._last_s = started_s
         self._pieces = 0
+        self._counts: tuple[int, int] | None = None  # up to the first and up to the last text
         self._usage: Usage | None = None
         self._finish_reason = ""
 
@@ -66,6 +67,9 @@ class ReplyTimer:
             self._first_s = at_s if self._first_s is None else self._first_s
             self._last_s = at_s
             self._pieces += 1
+            if piece.usage is not None:  # the server counts in the middle of the reply
+                count = piece.usage.completion_tokens
+                self._counts = (count if self._counts is None else self._counts[0], count)
         self._usage = piece.usage or self._usage
         self._finish_reason = piece.finish_reason or self._finish_reason
 
@@ -86,13 +90,22 @@ class ReplyTimer:
         span_s = self._last_s - self._first_s if self._first_s is not None else 0.0
         return ReplyFigures(
             first_token_s=None if self._first_s is None else self._first_s - self._started_s,
-            generation_tps=(tokens - 1) / span_s if tokens > 1 and span_s > 0 else None,
+            generation_tps=self._after_first(tokens) / span_s
+            if tokens > 1 and span_s > 0
+            else None,
             prompt_tokens=usage.prompt_tokens if usage else None,
             generation_tokens=tokens,
             context_tokens=self._context_tokens,
             counted=usage is not None,
             finish_reason=self._finish_reason,
         )
+
+    def _after_first(self, tokens: int) -> int:
+        """Tokens between the first text and the last. A first text may hold several tokens: bytes
+        that made no whole character yet."""
+        if self._counts is None or self._counts[1] <= self._counts[0]:
+            return tokens - 1
+        return self._counts[1] - self._counts[0]
 
 
 class ChatTurn:

@@ -80,12 +80,13 @@ class ReplyError(TwinrigError):
 def chat_body(
     model_id: str, messages: Sequence[ChatMessage], options: Mapping[str, object]
 ) -> dict[str, object]:
-    """The request for one streamed reply that ends with the server's own counts."""
+    """The request for one streamed reply with the server's own counts: at its end, and where the
+    server can, in its middle."""
     return {
         "model": model_id,
         "messages": [{"role": m.role, "content": m.text} for m in messages],
         "stream": True,
-        "stream_options": {"include_usage": True},
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         **options,
     }
 

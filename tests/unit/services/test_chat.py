@@ -67,6 +67,7 @@ async def test_a_reply_and_what_was_asked(server: ReplyServer, http: HttpxClient
         {"role": "user", "content": "こんにちは"},
     ]
     assert (body["model"], body["temperature"], body["stream"]) == ("tiny", 0.7, True)
+    assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
     assert server.keys == ["Bearer secret"]
 
 
@@ -90,6 +91,19 @@ def test_speed_is_without_the_wait_for_the_first_token() -> None:
     figures = timer.figures()
     assert figures.first_token_s == pytest.approx(5.0)
     assert figures.generation_tps == pytest.approx(30.0)  # 30 steps in a second
+
+
+def test_a_first_text_of_several_tokens_does_not_count_for_the_speed() -> None:
+    """Five tokens made the first character; the server counts in the middle of the reply."""
+    timer = ReplyTimer(0.0)
+    timer.note(Piece(usage=Usage(9, 0)), 0.5)
+    timer.note(Piece(text="é", usage=Usage(9, 5)), 1.0)
+    timer.note(Piece(text="a", usage=Usage(9, 6)), 1.5)
+    timer.note(Piece(text="b", usage=Usage(9, 9)), 3.0)
+    timer.note(Piece(usage=Usage(9, 11)), 3.5)  # bytes that never became a character
+    figures = timer.figures()
+    assert figures.generation_tps == pytest.approx(2.0)
+    assert (figures.generation_tokens, figures.first_token_s) == (11, 1.0)
 
 
 def test_without_counts_of_the_server_pieces_are_counted_and_told_so() -> None:
