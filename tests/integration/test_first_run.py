@@ -13,7 +13,7 @@ import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from fixtures.demo_rig import Rig
 from fixtures.newcomer import PATIENCE_MS, Newcomer
@@ -29,19 +29,30 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def starter(rig: Rig, qapp: QApplication, monkeypatch) -> Iterator[Starter]:
+@pytest.fixture(params=["en", "ja"])
+def starter(rig: Rig, qapp: QApplication, monkeypatch, request) -> Iterator[Starter]:
     for name, value in rig.environ.items():
         monkeypatch.setenv(name, value)
     paths = find_paths(rig.environ)
     starter = Starter(
-        qapp, lambda target: open_workbench(target, paths, rig.environ), "demo", "en", paths
+        qapp,
+        lambda target: open_workbench(target, paths, rig.environ),
+        "demo",
+        request.param,
+        paths,
     )
     starter.window.show()
     starter._open()
     yield starter
     starter.end()
     starter.window.deleteLater()
+
+
+def no_english(page: QWidget) -> bool:
+    """Titles and states of the steps, and every button, hold a character of Japanese."""
+    words = [w for b in page.boxes.values() for w in (b._title.text(), b._state.text())]
+    words += [b.text() for b in page.findChildren(QPushButton) if b.isVisibleTo(page) and b.text()]
+    return all(any(ord(c) > 0x3000 for c in word) for word in words)
 
 
 def test_from_nothing_to_a_reply(qtbot, rig: Rig, starter: Starter) -> None:
@@ -79,6 +90,7 @@ def test_from_nothing_to_a_reply(qtbot, rig: Rig, starter: Starter) -> None:
     person.press(StepId.CHAT, "Ask it to say hello")
     person.reach(StepId.CHAT, StepState.DONE)
     assert len(page._answer.text()) > 10, "the reply is shown"
+    assert no_english(page) or starter.texts.language == "en"
     assert not page._logon.isChecked()
     page.finish()
     assert starter.window.current_id == "overview"
