@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from twinrig import assets
 from twinrig.domain.ports import HttpResponse
 from twinrig.qt.widgets.update_switch import FLAG, VARIABLE, UpdateSwitch
+from twinrig.services.update_check import TABLE, release_address
 
 ADDRESS = "https://releases.example/latest"
 
@@ -56,5 +58,14 @@ def test_without_an_address_it_cannot_be_switched_on(qtbot, net, monkeypatch) ->
     net.context.settings.set_flag(FLAG)
     switch = make(qtbot, net)
     switch.look()
-    assert not switch.box.isEnabled() and not switch.box.isChecked() and net.asked == []
-    assert "cannot ask" in switch.answer.text()
+    assert not switch.on and not switch.box.isChecked() and net.asked == []
+    assert not switch.box.isVisible() and not switch.promise.isVisible()
+    assert "never asks for newer versions" in switch.answer.text() and switch.answer.isVisible()
+
+
+def test_the_shipped_table_decides_what_is_shown(qtbot, net, monkeypatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    address = release_address(assets.read_text(TABLE))
+    switch = make(qtbot, net)
+    assert switch.box.isVisible() is bool(address)
+    assert ("No update address" in switch.answer.text()) is not bool(address)

@@ -22,7 +22,10 @@ ASKING = N_("Because the switch is on, this address is asked, and told nothing e
 
 
 class UpdateSwitch(QWidget):
-    """Switch, answer, and while it is on the line that completes the one on privacy above."""
+    """Switch, answer, and while it is on the line that completes the one on privacy above.
+
+    Without an address to ask there is a sentence in the place of the switch.
+    """
 
     def __init__(self, context: PageContext, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,7 +34,8 @@ class UpdateSwitch(QWidget):
         self._asked = False
         self._address = release_address(assets.read_text(TABLE), os.environ.get(VARIABLE, ""))
         self.box = QCheckBox(self)
-        text = N_("Ask for newer versions when Settings is opened (downloads nothing)")
+        text = N_("Ask for newer versions when Settings is opened")
+        self.promise = Label(context, N_("Nothing is downloaded."), tone="muted")
         context.texts.bind(self.box, QCheckBox.setText, text)
         context.texts.bind(self.box, QWidget.setAccessibleName, text)
         self.box.setChecked(self.on)
@@ -41,7 +45,7 @@ class UpdateSwitch(QWidget):
         self.privacy = Label(context, tone="muted")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.box, self.privacy, self.answer):
+        for widget in (self.box, self.promise, self.privacy, self.answer):
             layout.addWidget(widget)
         self._render()
 
@@ -77,8 +81,13 @@ class UpdateSwitch(QWidget):
     def _render(self) -> None:
         self.privacy.setVisible(self.on)
         self.privacy.show_text(ASKING, address=self._address)
+        for widget in (self.box, self.promise):  # a switch that nobody can use is no offer
+            widget.setVisible(bool(self._address))
         if not self._address:
             self.answer.show_text(
-                N_("This copy of Twinrig does not know where its releases are: it cannot ask.")
+                N_(
+                    "No update address is part of this build: it never asks for newer versions. "
+                    "Look where you got it from."
+                )
             )
         self.answer.setVisible(not self._address)
