@@ -9,18 +9,21 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from fixtures.supervision import own_log
-from fixtures.wsl_server_rig import WslRig, alive
+from fixtures.windows_computer import may_mount
+from fixtures.wsl_server_rig import FAST, WslRig, alive
 from twinrig.domain.launch import FileSpec
 from twinrig.domain.server import ServerState
 from twinrig.hosts.http import HttpxClient
 
 S = ServerState
+needs_root = pytest.mark.skipif(not may_mount(), reason="a network of one's own needs root")
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the double stands for Windows"),
     pytest.mark.timeout(300),
@@ -230,6 +233,52 @@ async def test_a_stop_while_wsl_hangs_says_that_nobody_can_tell(rig):
     assert await rig.stop() == 1
     assert rig.record.state is S.FAILED
     assert rig.record.run_id == record.run_id, "for the next supervisor to sweep"
+
+
+@needs_root
+async def test_a_dead_relay_of_localhost_kills_no_server(rig, monkeypatch):
+    """It answers inside WSL all the while; a restart would only load it again."""
+    from twinrig.hosts.wsl import reach
+
+    monkeypatch.setattr(reach, "ASK_AGAIN_S", 0.5)
+    rig.store.set_distro("Ubuntu", network=True)
+    rig.start()
+    record = await rig.ready()
+    rig.store.flag("relay_dead")
+    await rig.until(
+        lambda r: r.degraded_reason is not None and "answers inside WSL" in str(r.degraded_reason)
+    )
+    await asyncio.sleep(FAST.watch_s * FAST.restart_checks * 2)
+    assert alive(record.server_pid)
+    assert (rig.record.state, rig.record.restarts) == (S.DEGRADED, 0)
+    rig.store.flag()
+    await rig.ready()
+    assert rig.record.server_pid == record.server_pid
+    os.kill(record.server_pid, signal.SIGSTOP)  # one that hangs is no matter of the relay
+    rig.store.flag("relay_dead")
+    await asyncio.sleep(1.0)
+    os.kill(record.server_pid, signal.SIGCONT)
+    rig.store.flag()
+    await rig.ready()
+    assert await rig.stop() == 0
+
+
+@needs_root
+async def test_a_relay_that_is_dead_from_the_start_is_told_and_not_tried_again(rig, monkeypatch):
+    from twinrig.hosts.wsl import reach
+
+    monkeypatch.setattr(reach, "ASK_AGAIN_S", 0.5)
+    rig.timing = replace(rig.timing, cut_off_s=1.5)
+    rig.store.set_distro("Ubuntu", network=True)
+    rig.store.flag("relay_dead")
+    rig.start()
+    assert await rig.end() == 1
+    failure = rig.record.failure
+    assert "answers inside WSL" in str(failure.text)
+    assert "wsl --shutdown" in str(failure.next_step)
+    assert (failure.finding_id, failure.fixes[0]) == ("wsl-localhost-relay", "wsl-restart")
+    assert rig.record.restarts == 0
+    assert not alive(rig.pids["server"]), "nothing holds the cards"
 
 
 async def test_what_cannot_be_started_is_said(rig):

@@ -6,11 +6,12 @@ import contextlib
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from twinrig.composition.rig import Rig
 from twinrig.domain.errors import DamagedFileError
+from twinrig.domain.launch import Endpoint
 from twinrig.domain.ports import MachineWatch, ServerLauncher, ServiceManager
 from twinrig.domain.server import ACTIVE_STATES
 from twinrig.domain.supervision import Desired, DesiredState, StateLayout
@@ -21,6 +22,7 @@ from twinrig.hosts.paths import HOME_VARIABLE
 from twinrig.hosts.windows.schtasks import Schtasks, find_schtasks
 from twinrig.services.controller import PICKUP_TIMEOUT_S, SUPERVISOR_OUTPUT
 from twinrig.services.server_files import ServerFiles
+from twinrig.supervisor.parts import nothing_between
 
 _FRESH_S = 2 * PICKUP_TIMEOUT_S
 _OUTPUT_LIMIT_BYTES = 1024 * 1024
@@ -98,6 +100,15 @@ def machine_watch(rig: Rig) -> MachineWatch | None:
     from twinrig.hosts.wsl.wake import WakeWatch
 
     return WakeWatch(rig.distros, SystemClock())
+
+
+def cut_off(rig: Rig) -> Callable[[Endpoint], Awaitable[bool]]:
+    """Tells a server that cannot be reached from here from one that does not listen."""
+    if rig.distros is None:
+        return nothing_between
+    from twinrig.hosts.wsl.reach import InsideLook
+
+    return InsideLook(rig.onlooker, SystemClock()).cut_off
 
 
 def be_a_task(root: Path, profile_id: str, environ: Mapping[str, str]) -> None:

@@ -7,7 +7,13 @@ import os
 from collections.abc import Mapping
 
 from twinrig import assets
-from twinrig.composition.keeping import be_a_task, be_a_unit, machine_watch, server_launcher
+from twinrig.composition.keeping import (
+    be_a_task,
+    be_a_unit,
+    cut_off,
+    machine_watch,
+    server_launcher,
+)
 from twinrig.composition.rig import Rig
 from twinrig.composition.targets import open_rig, open_secrets, resolve_target
 from twinrig.diagnosis.explain import is_permanent
@@ -90,6 +96,7 @@ def supervisor_parts(
         engine_for=preparer.engine_for,
         launcher=server_launcher(rig, root, environ),
         machine=machine_watch(rig),
+        cut_off=cut_off(rig),
         http=HttpxClient(),
         clock=SystemClock(),
         lock=FileLock(root, profile_id),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twinrig.domain.metrics import EngineMetrics
 from twinrig.messages import Message, message
-from twinrig.supervisor.health import Health
+from twinrig.supervisor.health import CUT_OFF, Health
 from twinrig.supervisor.probe import ProbeOutcome, ProbeResult
 from twinrig.supervisor.timing import Timing
 
@@ -100,5 +100,6 @@ _HEALTH_TEXT = {
     Health.SICK: message("The health check says that the engine has failed."),
     Health.REFUSED: message("The port does not accept connections."),
     Health.SILENT: message("The health check does not answer."),
+    Health.CUT_OFF: CUT_OFF,
     Health.FINE: message("The health check does not answer."),
 }

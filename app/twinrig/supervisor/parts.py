@@ -28,6 +28,11 @@ def _never(_failure: Failure) -> bool:
     return False
 
 
+async def nothing_between(_endpoint: Endpoint) -> bool:
+    """A server that refuses does not listen."""
+    return False
+
+
 async def no_look(_age_s: float) -> None:
     """Nothing stands beside the log."""
 
@@ -46,6 +51,7 @@ class SupervisorParts:
     launch, and may gather what stands beside the log. ``boot_at_s``: when this computer started,
     epoch seconds. ``is_permanent``: a restart cannot cure
     this failure. ``machine`` tells of sleep; None where that harms nothing.
+    ``cut_off``: whether a server that refuses here listens on its own side all the same.
     ``proven`` is told when the profile that was prepared last has given its first reply.
     """
 
@@ -61,6 +67,7 @@ class SupervisorParts:
     is_permanent: Callable[[Failure], bool] = _never
     port_in_use: Callable[[Endpoint], Awaitable[bool]] = port_in_use
     is_refused: Callable[[Endpoint], Awaitable[bool]] = is_refused
+    cut_off: Callable[[Endpoint], Awaitable[bool]] = nothing_between
     look: Callable[[float], Awaitable[None]] = no_look
     boot_at_s: Callable[[], float | None] = lambda: None
     machine: MachineWatch | None = None

@@ -9,7 +9,7 @@ from twinrig.domain.launch import Endpoint, LaunchSpec
 from twinrig.domain.ports import Clock, HttpClient
 from twinrig.domain.supervision import Failure
 from twinrig.messages import message
-from twinrig.supervisor.health import Health, ask_health
+from twinrig.supervisor.health import CUT_OFF, Health, ask_health
 from twinrig.supervisor.probe import ProbeOutcome, ProbeResult, run_probe
 from twinrig.supervisor.timing import Timing
 
@@ -23,19 +23,25 @@ class Asker:
     spec: LaunchSpec
     timing: Timing
     refused: Callable[[Endpoint], Awaitable[bool]]
+    cut_off: Callable[[Endpoint], Awaitable[bool]]
 
     async def health(self, timeout_s: float) -> Health:
         """Readiness endpoint."""
-        return await ask_health(self.http, self.spec, timeout_s, self.refused)
+        return await ask_health(self.http, self.spec, timeout_s, self._silence)
 
     async def liveness(self, timeout_s: float) -> Health:
         """What is asked while it serves."""
         path = self.spec.readiness.liveness_path
-        return await ask_health(self.http, self.spec, timeout_s, self.refused, path)
+        return await ask_health(self.http, self.spec, timeout_s, self._silence, path)
 
     async def probe(self, timeout_s: float) -> ProbeResult:
         """Sampled completion."""
         return await run_probe(self.http, self.clock, self.spec, timeout_s)
+
+    async def _silence(self, endpoint: Endpoint) -> Health:
+        if not await self.refused(endpoint):
+            return Health.SILENT
+        return Health.CUT_OFF if await self.cut_off(endpoint) else Health.REFUSED
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,13 @@ class NotReady:
 
 async def until_listening(asker: Asker, deadline_s: float) -> NotReady | None:
     """Wait for the endpoint, up to ``deadline_s`` (monotonic). None = it answers."""
-    timing = asker.timing
-    while await asker.health(timing.ready_timeout_s) is not Health.FINE:
-        if asker.clock.monotonic() >= deadline_s:
+    timing, cut_off_s = asker.timing, 0.0
+    while (health := await asker.health(timing.ready_timeout_s)) is not Health.FINE:
+        now_s = asker.clock.monotonic()
+        cut_off_s = (cut_off_s or now_s) if health is Health.CUT_OFF else 0.0
+        if cut_off_s and now_s - cut_off_s >= timing.cut_off_s:
+            return NotReady(_cut_off(), permanent=True)
+        if now_s >= deadline_s:
             return _too_slow(asker.spec)
         await asker.clock.sleep(timing.ready_poll_s)
     return None
@@ -83,6 +93,15 @@ def _too_slow(spec: LaunchSpec) -> NotReady:
         message("Look at the log for what it waits for; a smaller model or context loads faster."),
     )
     return NotReady(failure, permanent=False)
+
+
+def _cut_off() -> Failure:
+    step = message(
+        'Run "wsl --shutdown" in a terminal (it ends everything in WSL), then start the server '
+        "again."
+    )
+    fixes = ("wsl-restart", "use-vm-address")
+    return Failure(CUT_OFF, step, finding_id="wsl-localhost-relay", fixes=fixes)
 
 
 def _refused(result: ProbeResult) -> Failure:

@@ -125,7 +125,9 @@ class ServerRun:
         self, server: RunningServer, run_id: str, deadline_s: float
     ) -> NotReady | Message | None:
         parts = self._context.parts
-        asker = Asker(parts.http, self._clock, self._spec, parts.timing, parts.is_refused)
+        asker = Asker(
+            parts.http, self._clock, self._spec, parts.timing, parts.is_refused, parts.cut_off
+        )
         if (late := await until_listening(asker, deadline_s)) is not None:
             return late
         self._heard(PhaseEvent(Phase.PROBE))

@@ -23,6 +23,9 @@ class Timing:
     idle_probe_s: float = 60.0
     stall_probe_s: float = 120.0
     probe_pause_s: float = 30.0
+    cut_off_s: float = 60.0
+    """So long a server that starts may be reachable on its own side only; a relay of ports that
+    works needs a second."""
     degraded_checks: int = 2
     restart_checks: int = 12
     backoff_s: tuple[float, ...] = (5.0, 15.0, 60.0, 300.0)

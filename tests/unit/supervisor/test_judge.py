@@ -111,3 +111,15 @@ def test_a_restart_of_counters_is_movement_not_an_error():
     it.see_metrics(0.0, EngineMetrics(500.0, 90.0, 1.0, 0.0))
     it.see_metrics(10.0, EngineMetrics(0.0, 0.0, 1.0, 0.0))
     assert not it.probe_due(121.0)
+
+
+def test_a_server_that_only_windows_does_not_reach_is_never_restarted():
+    it = judge()
+    for _ in range(50):
+        it.see_health(Health.CUT_OFF)
+    verdict = it.verdict()
+    assert "answers inside WSL" in str(verdict.degraded)
+    assert verdict.restart is None
+    for _ in range(Timing().restart_checks):
+        it.see_health(Health.REFUSED)
+    assert it.verdict().restart is not None
