@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from qt.panel_rig import NOW_S, RigFolders, RigWorkbench, loading_record, record, snapshot
 from twinrig.domain.errors import ConflictError
 from twinrig.domain.server import ServerState
-from twinrig.messages import message
+from twinrig.messages import Message, message
 from twinrig.qt.bridge import Bridge
 from twinrig.qt.dialogs import QuitAnswer, error_box
 from twinrig.qt.icons import Icons
@@ -212,6 +212,25 @@ def test_one_error_box_at_a_time(qtbot, panel: Panel) -> None:
     assert panel._error_box is first
     assert (first.text(), first.informativeText()) == ("First.", "Do this.")
     first.close()
+    qtbot.waitUntil(lambda: panel._error_box is None)
+
+
+def test_a_measurement_that_was_cut_off_is_put_back_at_the_start_and_told(
+    qtbot, panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert panel._error_box is None, "nothing was cut off"
+    looked: list[object] = []
+
+    async def put_back(workbench: object) -> Message:
+        looked.append(workbench)
+        return message("A measurement was cut off. The servers are as they were before it.")
+
+    monkeypatch.setattr("twinrig.qt.panel.put_back_after_cut", put_back)
+    panel.start()
+    qtbot.waitUntil(lambda: panel._error_box is not None)
+    assert looked == [panel.context.workbench]
+    assert "A measurement was cut off." in panel._error_box.text()
+    panel._error_box.close()
     qtbot.waitUntil(lambda: panel._error_box is None)
 
 

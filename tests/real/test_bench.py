@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -101,9 +102,10 @@ def test_two_runs_of_the_same_profile_differ_by_less_than_they_state(serving: Ri
 
 
 def settings_in_use(rig: Rig, profile_id: str) -> str:
-    """What the running server was really started with."""
-    words = next(iter(rig.processes_of(profile_id).values())).split()
-    return words[words.index("--max-num-seqs") + 1]
+    """What the running server itself says that it was started with."""
+    assert rig.processes_of(profile_id), "no server"
+    log = rig.home / "state" / "local" / "servers" / profile_id / "server.log"
+    return re.findall(r"'max_num_seqs': (\d+)", log.read_text("utf-8", "replace"))[-1]
 
 
 def test_a_planted_slower_profile_is_found_slower_and_what_ran_runs_again(serving: Rig) -> None:
