@@ -17,5 +17,6 @@ def test_only_programs_below_the_folder_and_never_this_one() -> None:
         (13, r"C:\Python313\pythonw.exe"),
         (14, r"C:\Users\山田 太郎\AppData\Local\Programs\Twinrig\python\pythonw.exe"),
         (15, ""),
+        (2**20, r"C:\Users\山田 太郎\AppData\Local\Programs\Twinrig\python\pythonw.exe"),
     ]
-    assert of_folder(images, FOLDER, 14) == (10, 11)  # type: ignore[arg-type]
+    assert of_folder(images, FOLDER, 14) == (10, 11, 2**20)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def test_linked_parts_add_up_and_unknown_cards_stay_unknown() -> None:
             adapter_dedicated=[(f"luid_{ONE}_phys_0", 100), (f"luid_{ONE}_phys_1", 50)],
             adapter_shared=[(f"luid_{ONE}_phys_0", 7), (f"luid_{TWO}_phys_0", 9), ("_Total", 16)],
             process_dedicated=[(f"pid_4_luid_{ONE}_phys_0", 60), (f"pid_4_luid_{TWO}_phys_0", -1)],
-            process_shared=[(f"pid_5_luid_{TWO}_phys_0", 3)],
+            process_shared=[(f"pid_5_luid_{TWO}_phys_0", 3), (f"pid_4_luid_{TWO}_phys_0", 0)],
         ),
         {ONE: "GPU-1"},
     )
@@ -67,7 +67,7 @@ def test_linked_parts_add_up_and_unknown_cards_stay_unknown() -> None:
     ]
     assert [
         (p.pid, p.luid, p.card_uuid, p.dedicated_bytes, p.shared_bytes) for p in made.processes
-    ] == [(4, ONE, "GPU-1", 60, None), (5, TWO, None, None, 3)]
+    ] == [(4, ONE, "GPU-1", 60, None), (4, TWO, None, None, 0), (5, TWO, None, None, 3)]
     assert (made.shared_bytes_of("GPU-1"), made.shared_bytes_of("GPU-2")) == (7, None)
 
 
@@ -168,11 +168,33 @@ def test_a_reading_asks_english_names_and_skips_values_that_mean_nothing() -> No
     assert pdh.closed == 1
 
 
-def test_a_moment_without_instances_is_an_empty_reading() -> None:
+@pytest.mark.parametrize("code", [0x800007D5, 0xC0000BC6, 0x800007D1])
+def test_a_moment_without_instances_is_an_empty_reading(code: int) -> None:
     pdh = FakePdh()
-    pdh.codes["array"] = 0x800007D5
+    pdh.codes["array"] = code - 2**32
 
     assert PdhCounters(dict, pdh).read().adapters == ()
+
+
+def test_a_list_that_never_fits_is_told_and_asked_for_no_longer() -> None:
+    pdh = FakePdh()
+    pdh.grow = 99
+    with pytest.raises(HostError, match="0x800007D2"):
+        PdhCounters(dict, pdh).read()
+    assert 99 - pdh.grow == 6, "64 KiB, four times as much each time, up to more than 64 MiB"
+
+
+def test_nothing_is_registered_for_the_query() -> None:
+    class Strict(FakePdh):
+        def PdhOpenQueryW(self, source: None, user: int, query: Any) -> int:
+            assert (source, user) == (None, 0)
+            return super().PdhOpenQueryW(source, user, query)
+
+        def PdhAddEnglishCounterW(self, query: Any, path: str, user: int, counter: Any) -> int:
+            assert user == 0
+            return super().PdhAddEnglishCounterW(query, path, user, counter)
+
+    assert PdhCounters(dict, Strict()).read().adapters == ()
 
 
 @pytest.mark.parametrize("where", ["open", PATHS[2], "collect", "array"])

@@ -104,7 +104,9 @@ async def test_a_command_that_fails_ends_the_task_and_is_told(windows: Windows) 
     [
         (1223, ElevationCancelledError),
         (5, ElevationRefusedError),
+        (740, ElevationRefusedError),
         (1260, ElevationRefusedError),
+        (1314, ElevationRefusedError),
         (2, HostError),
         (-1, HostError),
     ],
@@ -126,7 +128,7 @@ async def test_a_helper_that_tells_nothing_is_no_success(windows: Windows) -> No
     with pytest.raises(HostError) as caught:
         await elevation(windows).run(NAT)
 
-    assert "without telling" in str(caught.value.text)
+    assert "without telling how (code 3)" in str(caught.value.text)
 
 
 GOOD_NAME = "elevated-" + "a" * 32 + ".json"
@@ -183,6 +185,41 @@ def test_a_program_off_the_list_has_no_path() -> None:
     )
     with pytest.raises(ValueError):
         program_path("cmd", ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("environ", "root"), [({}, "C:\\Windows"), ({"SYSTEMROOT": "D:\\W"}, "D:\\W")]
+)
+def test_the_system_folder_by_either_name_or_the_usual_one(environ, root) -> None:
+    assert program_path("reg", environ) == f"{root}\\System32\\reg.exe"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_hidden_verb_runs_a_task_of_the_list(tmp_path: Path, monkeypatch, code: int) -> None:
+    from twinrig.hosts.windows import elevated_helper
+
+    ran: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str]) -> tuple[int, str]:
+        ran.append(argv)
+        return code, "x" * 3000
+
+    monkeypatch.setattr(elevated_helper, "run_hidden", run)
+    result = tmp_path / RESULT_FOLDER / GOOD_NAME
+    result.parent.mkdir()
+    argv = ("--result", str(result), "set-tdr-delay", "seconds=10")
+    assert run_helper(argv, ENVIRON) == code
+    told = json.loads(result.read_text("utf-8"))
+    assert told["ok"] is (code == 0)
+    assert ran[0][0] == "C:\\Windows\\System32\\reg.exe"
+    assert len(told.get("output", "x" * 2000)) == 2000, "the end of what it said"
+
+
+def test_a_program_that_does_not_end_has_failed(monkeypatch) -> None:
+    from twinrig.hosts.windows import elevated_helper
+
+    monkeypatch.setattr(elevated_helper, "_TIMEOUT_S", 0.2)
+    assert run_hidden((sys.executable, "-c", "import time; time.sleep(20)")) == (-1, "time-out")
 
 
 def test_a_failed_task_is_told_in_the_file_and_by_the_exit_code(tmp_path: Path) -> None:

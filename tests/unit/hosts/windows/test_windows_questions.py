@@ -131,6 +131,28 @@ def test_windows_11_is_told_by_its_build_not_by_its_name() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("build", "product"), [(21999, "Windows 10 24H2"), (22000, "Windows 11 24H2")]
+)
+def test_the_first_build_of_windows_11(build: int, product: str) -> None:
+    calls = Calls()
+    calls.build = lambda: build  # type: ignore[method-assign]
+    assert ask("windows_system", calls=calls)[-1] == f"product={product}"
+
+
+def test_a_flag_that_is_not_set_is_wsl_1_whatever_else_is() -> None:
+    keys = {questions.LXSS_KEY + "\\{1}": {"distributionname": "x", "flags": 0x10, "state": 1}}
+    assert ask("windows_wsl", registry=Registry(keys))[-1] == "distro 1 1 x"
+
+
+def test_what_takes_a_moment_is_waited_for() -> None:
+    def slow() -> Sequence[str]:
+        threading.Event().wait(0.3)
+        return ("192.168.1.21",)
+
+    assert ask("windows_network", lan_addresses=slow)[0] == "address 192.168.1.21"
+
+
 def test_wsl_from_registry_and_file_and_distributions_without_starting_them() -> None:
     calls = Calls()
 
