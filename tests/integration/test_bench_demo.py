@@ -54,6 +54,30 @@ def test_layers_and_tensor_parallel_in_turns(rig: Rig) -> None:
     rig.run("stop", "layers")
 
 
+def test_a_comparison_that_is_killed_is_put_back_at_the_next_start(rig: Rig) -> None:
+    add(rig, "Mine", "max_num_seqs=4")
+    add(rig, "Other", "max_num_seqs=1")
+    rig.run("start", "mine")
+    before = rig.json("status", "mine")["status"]["record"]["run_id"]
+    measuring = rig.popen("bench", "--compare", "other", "mine", "--users", "2", "--yes")
+
+    def state_of(profile: str) -> str:
+        record = rig.json("status", profile)["status"]["record"]
+        return str(record["state"]) if record else ""
+
+    rig.until(lambda: state_of("other") == "ready", 60)
+    measuring.kill()
+    measuring.communicate(timeout=20)
+    assert state_of("other") == "ready" and state_of("mine") == "stopped"
+    told = rig.run("up", "--profile", "mine", "--seconds", "0", "--keep")
+    assert "A measurement was cut off. The server of mine, which ran before it" in told
+    rig.until(lambda: state_of("mine") == "ready", 60)
+    assert state_of("other") == "stopped"
+    assert rig.json("status", "mine")["status"]["record"]["run_id"] != before
+    assert "cut off" not in rig.run("up", "--seconds", "0")
+    rig.run("stop", "mine")
+
+
 def test_a_single_measurement_and_a_chat_with_the_running_server(rig: Rig) -> None:
     add(rig, "Demo")
     rig.run("start")
