@@ -122,10 +122,10 @@ def test_a_comparison_ends_in_rows_advice_and_a_kept_result(rig: Rig, fake) -> N
     table = rig.pane._table.model()
     cells = [[table.index(y, x).data() for x in range(3)] for y in range(table.rowCount())]
     assert cells == [
-        ["one stream, short prompt, sampled", "Layers", "14 ± 1"],
-        ["", "Together", "25 ± 1"],
-        ["8 at once, short prompt, sampled", "Layers", "62 ± 2"],
-        ["", "Together", "120 ± 3"],
+        ["one stream, short prompt, sampled", "Layers", "14 ± 1.6"],
+        ["", "Together", "25 ± 1.6"],
+        ["8 at once, short prompt, sampled", "Layers", "62 ± 3.2"],
+        ["", "Together", "120 ± 4.8"],
     ]
     text = visible_texts(rig.pane)
     assert "Tensor parallel makes 1.8 times the speed for one stream" in text

@@ -22,7 +22,7 @@ from real.client import counter
 from real.rig import Rig, free_port, wait_until
 from real.tiny_model import write_model
 from twinrig.composition.targets import open_workbench
-from twinrig.domain.benchmark import Load, Prompt, Round, Sampling
+from twinrig.domain.benchmark import Figure, Load, Prompt, Round, Sampling
 from twinrig.domain.profile import ModelRef
 from twinrig.hosts.paths import find_paths
 from twinrig.services.bench_prompts import PromptMaker
@@ -65,8 +65,7 @@ def load_of(result: dict[str, Any], streams: int, prompt: str, sampling: str) ->
 
 
 def spread(figure: dict[str, Any]) -> float:
-    widest = max(figure["median"] - figure["low"], figure["high"] - figure["median"])
-    return float(max(widest, 0.02 * figure["median"]))
+    return Figure(**figure).spread
 
 
 def test_figures_agree_with_the_servers_own_counters(serving: Rig) -> None:

@@ -14,6 +14,10 @@ from twinrig.messages import Message
 
 LEAST_SPREAD = 0.02
 """Share of a median that is taken as spread in any case: clocks and heat do not repeat better."""
+ONCE_SPREAD = 0.1
+"""The same for a single round, which says nothing of how much rounds differ."""
+FEW_ROUNDS = {2: 3.0, 3: 1.6, 4: 1.2}
+"""What fewer than five rounds show is stated so many times as wide: they miss the extremes."""
 
 
 class Prompt(StrEnum):
@@ -49,7 +53,8 @@ class Figure:
     """Several rounds of one quantity: the median, the lowest and the highest, and their number.
 
     With five rounds the true median lies between lowest and highest with 94 % certainty, whatever
-    the distribution (each side is missed with 2 ** -5).
+    the distribution (each side is missed with 2 ** -5). With fewer it does not: what they show is
+    widened, the more the fewer they are, and a single round is taken for a rough figure.
     """
 
     median: float
@@ -68,7 +73,8 @@ class Figure:
     def spread(self) -> float:
         """Half the width of what is stated as certain; the stated figure is median +- spread."""
         widest = max(self.median - self.low, self.high - self.median)
-        return max(widest, abs(self.median) * LEAST_SPREAD)
+        least = ONCE_SPREAD if self.count == 1 else LEAST_SPREAD
+        return max(widest * FEW_ROUNDS.get(self.count, 1.0), abs(self.median) * least)
 
     def differs_from(self, other: Figure) -> bool:
         """Whether the two cannot be the same: what is stated of them does not overlap."""

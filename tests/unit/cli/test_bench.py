@@ -164,6 +164,7 @@ def test_a_chat_that_is_cut_says_so(rig: BenchRig, run: Run) -> None:
 def test_the_best_settings_are_applied_on_request(
     rig: BenchRig, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rig.make_virtual()
     rig.add("quick", 1500.0, share=0.7)
     rig.add("slow", 500.0, share=0.5)
     applied = []

@@ -257,7 +257,7 @@ def test_the_seeds_evidence_is_told() -> None:
     advice = recommend((SEED_TP, SEED_MTP), Use.SEVERAL)
     assert advice is not None
     lines = [str(line) for line in advice.evidence]
-    assert "TP: 120 ± 3 T/s for 8 at once, first token after 0.31 s." in lines
+    assert "TP: 120 ± 4.8 T/s for 8 at once, first token after 0.31 s." in lines
     assert "TP + MTP: 3 of 24 replies fell into a loop, 8 at once." in lines
     assert "TP + MTP: equally long replies ended 50 % of the time apart." in lines
     assert "TP + MTP: 61 % of the guessed tokens were right." in lines
