@@ -267,9 +267,6 @@ class RigSecrets:
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
 
-    async def allow_file(self) -> None:
-        self.lasting = True
-
     async def get(self, name: str) -> str | None:
         return self.kept.get(name)
 

@@ -134,6 +134,10 @@ def test_two_keys_in_a_row_differ_and_ones_own_is_taken(qtbot, pages, workbench)
 
 
 def test_without_a_keyring_a_file_is_asked_for(qtbot, pages, workbench) -> None:
+    async def allow_file() -> None:
+        workbench.secrets.lasting = True
+
+    workbench.secrets.allow_file = allow_file
     workbench.secrets.lasting = False
     profile_id = network(workbench)
     switch = shown(qtbot, pages, profile_id)

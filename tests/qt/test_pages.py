@@ -9,6 +9,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QLineEdit, QPushButton
 
 from qt.panel_rig import NOW_S, loading_record, profile, record, sample, snapshot
+from twinrig.composition.wsl_target import wants_awake
 from twinrig.domain.errors import ConflictError, HostError
 from twinrig.domain.profile import Network, Profile
 from twinrig.domain.server import ServerState
@@ -20,6 +21,7 @@ from twinrig.qt.pages.settings import SettingsPage
 from twinrig.qt.settings import PanelSettings
 from twinrig.qt.viewmodels.settings import licence_text
 from twinrig.qt.widgets.copy_button import CopyButton
+from twinrig.qt.widgets.distro_choice import DistroChoice
 from twinrig.qt.widgets.gpu_card import GpuCard
 
 
@@ -293,6 +295,19 @@ def test_a_distribution_that_is_gone_or_wsl_that_is_silent_changes_no_choice(
     box = settings_with(qtbot, context, Distros())
     qtbot.waitUntil(lambda: box.count() == 4)
     assert box.currentData() == "Gone"
+
+
+def test_windows_is_kept_awake_only_when_ticked(qtbot, context) -> None:
+    choice = settings_with(qtbot, context, Distros()).parent()
+    assert isinstance(choice, DistroChoice)
+    assert not choice.awake.isChecked()
+    choice.awake.click()
+    assert context.settings.sync()
+    assert wants_awake(context.settings.path.parent, {}), "a supervisor reads the same file"
+    assert DistroChoice(context, choice).awake.isChecked()
+    choice.awake.click()
+    assert context.settings.sync()
+    assert not wants_awake(context.settings.path.parent, {})
 
 
 def test_elsewhere_there_is_no_distribution_to_choose(settings_page: SettingsPage) -> None:

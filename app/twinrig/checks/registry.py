@@ -43,6 +43,7 @@ from twinrig.checks import (
     vram_holders,
     vram_spill,
     windows_build,
+    windows_power,
     wsl_distro_version,
     wsl_driver,
     wsl_idle,
@@ -66,6 +67,7 @@ SECTIONS: tuple[tuple[str, tuple[Check, ...]], ...] = (
             wsl_idle.CHECK,
             wslconfig.CHECK,
             tdr_delay.CHECK,
+            windows_power.CHECK,
         ),
     ),
     (

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from twinrig.composition.rig import Rig
+from twinrig.composition.wsl_target import wants_awake
 from twinrig.domain.errors import DamagedFileError
 from twinrig.domain.launch import Endpoint
 from twinrig.domain.ports import MachineWatch, ServerLauncher, ServiceManager
@@ -19,6 +20,7 @@ from twinrig.domain.wsl import is_wsl
 from twinrig.hosts.clock import SystemClock, boot_at_s
 from twinrig.hosts.locks import FileLock
 from twinrig.hosts.paths import HOME_VARIABLE
+from twinrig.hosts.windows.power import kept_awake, set_execution_state
 from twinrig.hosts.windows.schtasks import Schtasks, find_schtasks
 from twinrig.services.controller import PICKUP_TIMEOUT_S, SUPERVISOR_OUTPUT
 from twinrig.services.server_files import ServerFiles
@@ -109,6 +111,15 @@ def cut_off(rig: Rig) -> Callable[[Endpoint], Awaitable[bool]]:
     from twinrig.hosts.wsl.reach import InsideLook
 
     return InsideLook(rig.onlooker, SystemClock()).cut_off
+
+
+def staying_awake(
+    config: Path, environ: Mapping[str, str]
+) -> contextlib.AbstractContextManager[bool]:
+    """As long as a supervisor has a server to keep, where the user wants that."""
+    if not wants_awake(config, environ):
+        return contextlib.nullcontext(False)
+    return kept_awake(set_execution_state)
 
 
 def be_a_task(root: Path, profile_id: str, environ: Mapping[str, str]) -> None:

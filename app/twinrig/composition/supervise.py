@@ -13,6 +13,7 @@ from twinrig.composition.keeping import (
     cut_off,
     machine_watch,
     server_launcher,
+    staying_awake,
 )
 from twinrig.composition.rig import Rig
 from twinrig.composition.targets import open_rig, open_secrets, resolve_target
@@ -50,7 +51,8 @@ def run_supervisor(target: str, profile_id: str) -> tuple[int, ServerRecord | No
     root = paths.target_state(resolved.partition(":")[0])
     be_a_task(root, profile_id, os.environ)
     be_a_unit(root, profile_id, os.environ)
-    return asyncio.run(_run(resolved, profile_id, paths))
+    with staying_awake(paths.config, os.environ):
+        return asyncio.run(_run(resolved, profile_id, paths))
 
 
 async def _run(target: str, profile_id: str, paths: AppPaths) -> tuple[int, ServerRecord | None]:

@@ -28,6 +28,7 @@ from twinrig.checks import (
     virtualisation,
     vram_spill,
     windows_build,
+    windows_power,
 )
 from twinrig.checks.registry import CHECKS
 from twinrig.domain.checks import Check, CheckResult, Facts, Status
@@ -60,7 +61,7 @@ def fixes(result: CheckResult) -> tuple[str, ...]:
 
 
 def test_these_are_all_of_them() -> None:
-    assert len(OURS) == 14
+    assert len(OURS) == 15
 
 
 @pytest.mark.parametrize("check", OURS, ids=lambda check: check.id)
@@ -166,6 +167,28 @@ def test_builds_of_windows(build: int, status: Status) -> None:
 
     assert result.status is status
     assert (result.next_step is not None) == (status is Status.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("line=yes\nbattery=yes\npercent=80\n", (Status.PASS, "")),
+        ("line=yes\nbattery=no\npercent=-\n", (Status.PASS, "")),
+        ("line=unknown\nbattery=unknown\npercent=-\n", (Status.PASS, "")),
+        ("line=no\nbattery=no\npercent=-\n", (Status.PASS, "")),  # who could be on nothing
+        ("line=no\nbattery=yes\npercent=41\n", (Status.WARN, "on-battery")),
+        ("line=no\nbattery=unknown\npercent=-\n", (Status.WARN, "on-battery")),
+        ("line=nein\nbattery=yes\n", (Status.ERROR, "")),
+        ("battery=yes\n", (Status.ERROR, "")),
+    ],
+)
+def test_a_server_on_battery_is_warned_of(text: str, expected: tuple[Status, str]) -> None:
+    result = windows_power.judge(facts(answer("windows_power", text)))
+
+    assert kind(result) == expected
+    assert (result.next_step is None) == (expected[0] is Status.PASS)
+    if "41" in text:
+        assert "41 %" in str(result.summary)
 
 
 def virtual(firmware: str, platform: str, *, linux: bool) -> CheckResult:

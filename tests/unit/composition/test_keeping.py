@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.scheduler_rig import SID
+from twinrig.composition import keeping
 from twinrig.composition.keeping import (
     be_a_task,
     be_a_unit,
@@ -178,3 +179,36 @@ def test_the_place_of_files_comes_as_words(monkeypatch):
     assert os.environ["TWINRIG_HOME"] == "/before"
     use_home(("supervise", "main", "--home", "/place"))
     assert os.environ["TWINRIG_HOME"] == "/place"
+
+
+@pytest.mark.parametrize(
+    ("ini", "environ", "wanted"),
+    [
+        (None, {}, False),
+        ("[flags]\nkeep-awake=false\n", {}, False),
+        ("[flags]\nkeep-awake=true\n", {}, True),
+        ("[General]\nkeep-awake=true\n", {}, False),
+        ("[flags]\nkeep-awake=false\n", {"TWINRIG_KEEP_AWAKE": "1"}, True),
+        ("[flags]\nkeep-awake=true\n", {"TWINRIG_KEEP_AWAKE": "0"}, False),
+        ("\x00broken", {}, False),
+    ],
+)
+def test_the_computer_stays_awake_only_when_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ini: str | None,
+    environ: dict[str, str],
+    wanted: bool,
+) -> None:
+    asked: list[int] = []
+
+    def set_state(state: int) -> int:
+        asked.append(state)
+        return 1
+
+    monkeypatch.setattr(keeping, "set_execution_state", set_state)
+    if ini is not None:
+        (tmp_path / "panel.ini").write_text(ini)
+    with keeping.staying_awake(tmp_path, environ):
+        assert asked == ([0x80000001] if wanted else [])
+    assert len(asked) == (2 if wanted else 0)

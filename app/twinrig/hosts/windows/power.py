@@ -1,14 +1,34 @@
-"""Windows' own word that the computer woke from sleep."""
+"""Sleep: Windows' own word that the computer woke, and the wish that it stays awake."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 RESUMED_BY_USER, RESUMED = 0x7, 0x12
 """PBT_APMRESUMESUSPEND and PBT_APMRESUMEAUTOMATIC."""
+
+
+CONTINUOUS, SYSTEM_REQUIRED = 0x80000000, 0x1
+"""ES_CONTINUOUS and ES_SYSTEM_REQUIRED of SetThreadExecutionState."""
+
+SetState = Callable[[int], int]
+"""Takes the wish of this thread; 0 = Windows refuses it."""
+
+
+@contextlib.contextmanager
+def kept_awake(set_state: SetState) -> Iterator[bool]:
+    """This computer does not go to sleep by itself while the block runs; the screen may. False: it
+    may. The wish is of this thread, and ends with it, in whatever way. A lid that is closed, the
+    user and an empty battery still send it to sleep."""
+    kept = bool(set_state(CONTINUOUS | SYSTEM_REQUIRED))
+    try:
+        yield kept
+    finally:
+        if kept:
+            set_state(CONTINUOUS)
 
 
 def is_resume(kind: int) -> bool:
@@ -59,6 +79,13 @@ if sys.platform == "win32":
                 if registered and library is not None:
                     library.PowerUnregisterSuspendResumeNotification(handle)
 
+    def set_execution_state(state: int) -> int:
+        """``SetState`` of this Windows."""
+        kernel = ctypes.WinDLL("kernel32")
+        kernel.SetThreadExecutionState.argtypes = (ctypes.c_uint32,)
+        kernel.SetThreadExecutionState.restype = ctypes.c_uint32
+        return int(kernel.SetThreadExecutionState(state))
+
     def _library() -> ctypes.WinDLL | None:
         try:
             library = ctypes.WinDLL("powrprof")
@@ -73,6 +100,10 @@ if sys.platform == "win32":
         return library
 
 else:
+
+    def set_execution_state(state: int) -> int:
+        """Nobody is asked here."""
+        return 0
 
     class ResumeNotice:
         """Nobody tells here."""

@@ -1,17 +1,20 @@
-"""Which distribution of WSL the panel works with, from its next start on."""
+"""Servers on WSL: in which distribution, and whether Windows may go to sleep under them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QVBoxLayout, QWidget
 
 from twinrig.domain.wsl import WslDistro
 from twinrig.messages import N_
 from twinrig.qt.pages.base import PageContext
 from twinrig.qt.widgets.labels import ToneLabel
+from twinrig.qt.widgets.parts import row
 
 TITLE = N_("&Distribution of WSL")
+AWAKE_FLAG = "keep-awake"
+"""Read by supervisors too, without this package."""
 
 
 class DistroChoice(QWidget):
@@ -25,10 +28,16 @@ class DistroChoice(QWidget):
         context.texts.bind(self.combo, _set_plain_name, TITLE)
         note = ToneLabel(context.theme, "muted", self)
         context.texts.bind(note, QLabel.setText, N_("Counts when Twinrig is started again."))
-        layout = QHBoxLayout(self)
+        self.awake = QCheckBox(self)
+        text = N_("Keep this computer awake while a server is kept (from its next start on)")
+        context.texts.bind(self.awake, QCheckBox.setText, text)
+        context.texts.bind(self.awake, QWidget.setAccessibleName, text)
+        self.awake.setChecked(context.settings.flag(AWAKE_FLAG))
+        self.awake.toggled.connect(lambda on: context.settings.set_flag(AWAKE_FLAG, on))
+        layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.combo)
-        layout.addWidget(note)
+        layout.addLayout(row(self.combo, note))
+        layout.addWidget(self.awake)
         self._names: tuple[str, ...] = ()
         self._fill()
         context.texts.changed.connect(self._fill)

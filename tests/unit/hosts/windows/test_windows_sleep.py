@@ -15,9 +15,43 @@ from twinrig.domain.errors import HostAwayError, HostError
 from twinrig.domain.launch import FileSpec, StopSignal
 from twinrig.domain.ports import ExitStatus
 from twinrig.hosts.windows.launcher import WindowsServerLauncher
-from twinrig.hosts.windows.power import ResumeNotice, is_resume
+from twinrig.hosts.windows.power import (
+    ResumeNotice,
+    is_resume,
+    kept_awake,
+    set_execution_state,
+)
 from twinrig.hosts.wsl.wake import GAP_S, TICK_S, WakeWatch
 from twinrig.messages import message
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_wish_to_stay_awake_is_taken_back_whatever_happens(breaks):
+    """ES_CONTINUOUS | ES_SYSTEM_REQUIRED, then ES_CONTINUOUS alone; the screen may go dark."""
+    asked = []
+
+    def set_state(state):
+        asked.append(state)
+        return 0x80000000
+
+    with contextlib.suppress(KeyError), kept_awake(set_state) as kept:
+        assert (kept, asked) == (True, [0x80000001])
+        if breaks:
+            raise KeyError
+    assert asked == [0x80000001, 0x80000000]
+
+
+def test_a_windows_that_refuses_is_asked_once():
+    asked = []
+
+    def refuse(state):
+        asked.append(state)
+        return 0
+
+    with kept_awake(refuse) as kept:
+        assert not kept
+    assert asked == [0x80000001]
+    assert set_execution_state(0x80000001) == 0, "outside Windows nobody is asked"
 
 
 class Distros:
