@@ -270,6 +270,24 @@ def _layer_split(now: Situation) -> Verdict | None:
     return Verdict("layer-split", text, "warn", evidence, plan_split(now.setup), sure=False)
 
 
+def _layers_wait_busily(now: Situation) -> Verdict | None:
+    """vLLM's stages wait for each other inside NCCL, which loads a card: seen as 100 % and 100 %.
+
+    Two H200, pipeline of 2, one request: full loads at 45 % of the power limit, and 72 % of the
+    speed of tensor parallelism (docs/hardware.md). So the setting decides here, not the sum.
+    """
+    if _split(now) != "layer" or now.mute or now.running is None or now.running > 1:
+        return None
+    if now.generation_tps <= 0 or any((c.load or 0.0) < WORKING_PERCENT for c in now.cards):
+        return None
+    text = message(
+        "One card at a time: layer split. The card that waits counts as busy, too ({loads}).",
+        loads=listed([card.load for card in now.cards]),
+    )
+    evidence = card_evidence(now.cards)
+    return Verdict("layer-split", text, "warn", evidence, plan_split(now.setup))
+
+
 def _narrow_link(now: Situation) -> Verdict | None:
     """Under tensor parallel each layer waits for the slowest link."""
     if _split(now) != "tensor":
@@ -336,8 +354,6 @@ def _together(now: Situation) -> Verdict | None:
     total = sum(card.load or 0.0 for card in now.cards)
     evidence = card_evidence(now.cards)
     split = _split(now)
-    if split == "layer" and (now.running or 0) <= 1:
-        return None  # more than a layer split can do with one request: explain nothing
     single = now.running is None or now.running <= 1
     if split == "unknown" and single and total < TOGETHER_SUM_PERCENT:
         text = message(
@@ -378,6 +394,7 @@ _RULES: tuple[Rule, ...] = (
     _prefill,
     _one_card,
     _layer_split,
+    _layers_wait_busily,
     _uneven,
     _narrow_link,
     _queue,

@@ -41,7 +41,7 @@ LABELLED: list[tuple[str, str, str, bool, list[Snapshot]]] = [
     ("sum between both", "unclear", "muted", False, stretch((56, 54), setup=None)),
     ("loads too low for a split", "unclear", "muted", False, stretch((30, 30), setup=None)),
     ("tensor set, loads of a split", "waiting-cards", "muted", False, stretch((45, 44))),
-    ("a split beyond its means", "unclear", "muted", False, stretch((80, 80), setup=LAYER)),
+    ("stages that wait busily", "layer-split", "warn", True, stretch((80, 80), setup=LAYER)),
     ("profile uses one card", "one-card-setup", "warn", True, stretch((96, 1), setup=SINGLE)),
     ("one card idles under tensor", "one-card", "warn", True, stretch((95, 2))),
     ("the other card idles", "one-card", "warn", True, stretch((0, 80), setup=None)),
