@@ -66,6 +66,14 @@ def test_recorded_failures_of_vllm(
     assert failure.fixes and "?" not in str(failure.text) + str(failure.next_step)
 
 
+def test_a_dead_worker_without_an_exit_code_is_the_line_shown(recorded: Path, rules: Rules) -> None:
+    """vLLM 0.24 on two cards, one worker ended with SIGKILL: nothing in the log tells why."""
+    lines = decode_log((recorded / "tp2-kill9-worker-cuda.log").read_bytes())
+    failure = explain_exit(lines, "exit code 0", rules)
+    assert not failure.finding_id
+    assert "Worker proc VllmWorker-1 died unexpectedly" in failure.root_cause_line
+
+
 def test_recorded_values_reach_the_user(recorded: Path, rules: Rules) -> None:
     def failure(name: str) -> Failure:
         return explain_exit(decode_log((recorded / f"{name}.log").read_bytes()), "", rules)
