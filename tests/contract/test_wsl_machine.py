@@ -335,3 +335,51 @@ async def test_a_distribution_that_is_removed_while_twinrig_runs(computer: Compu
         await host.run(["true"])
     computer.store.set_distro("Debian", state="Stopped")
     assert (await host.run(["echo", "back"])).output == "back\n"
+
+
+@pytest.mark.parametrize("language", ["en", "ja", "de"])
+@pytest.mark.parametrize("flags", [["nagging"], ["nagging", "inbox", "split"]])
+async def test_notices_of_a_new_version_change_nothing(
+    computer: Computer, language: str, flags: list[str]
+) -> None:
+    """They stand on standard output, before lists and before what a command writes."""
+    computer.store.set(language=language)
+    computer.store.flag(*flags)
+    computer.store.add("Debian")
+    assert await computer.distros.running() == frozenset()
+    assert (await computer.host().run(["echo", "out"])).output == "out\n"
+    chunks = [chunk async for chunk in computer.host().stream(["echo", "x"])]
+    assert b"".join(chunks) == b"x\n"
+    assert {d.name: d.version for d in await computer.distros.list()} == {"Ubuntu": 2, "Debian": 2}
+    assert await computer.distros.running() == frozenset({"Ubuntu"})
+    with pytest.raises(HostError, match="no distribution Arch"):
+        await computer.distros.terminate("Arch")
+    computer.store.flag(*flags, "e_unexpected")
+    with pytest.raises(HostAwayError, match="after sleep"):
+        await computer.host().home()
+
+
+@pytest.mark.parametrize("name", ["Ubuntu 24.04", "開発", 'a"b', "-x"])
+async def test_a_name_that_wsl_itself_would_not_give_is_told(computer: Computer, name: str) -> None:
+    """Only somebody who edits the registry makes such a one: it is not "none installed"."""
+    computer.store.remove_distros()
+    computer.store.add(name, default=True)
+    registry = StoreRegistry(computer.store)
+    distros = WslCatalogue(
+        computer.executable, computer.environ, records=lambda: read_records(registry), times=TIMES
+    )
+    with pytest.raises(HostError, match="cannot be given to wsl") as caught:
+        await distros.choose()
+    assert name in str(caught.value)
+    computer.store.add("Debian")
+    assert (await distros.choose("debian")).name == "Debian"
+
+
+async def test_a_start_script_that_writes_garbage_and_fails(computer: Computer) -> None:
+    """``/etc/profile.d`` and the shell's own files play no part, whatever they do."""
+    home = computer.store.home / "distros" / "Ubuntu" / "home" / "me"
+    home.mkdir(parents=True)
+    for name in (".profile", ".bash_profile", ".bashrc", ".bash_login"):
+        (home / name).write_bytes(b"printf '\\377\\376END 0\\n'; exec 1>&-; exit 1\n")
+    done = await computer.host().run(["printf", "%s", "日本"])
+    assert (done.returncode, done.stdout) == (0, "日本".encode())

@@ -108,6 +108,17 @@ def _named(distros: Sequence[WslDistro], usable: Sequence[WslDistro], wanted: st
 
 
 def _checked(distro: WslDistro) -> WslDistro:
+    if not DISTRO_NAME.fullmatch(distro.name) or distro.name.startswith("-"):
+        raise HostError(
+            message(
+                "The distribution “{name}” has a name that cannot be given to wsl.exe.",
+                name=distro.name,
+            ),
+            message(
+                "Export it and import it under a name of letters, digits, dots, hyphens and "
+                "underscores, or name another one with --distro."
+            ),
+        )
     if distro.version != 2:
         raise HostError(
             message("The distribution {name} uses WSL 1, which has no GPU.", name=distro.name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
+        "nag": "A new version of Windows Subsystem for Linux is available. Run: wsl --update",
         "status": "Default Distribution: {name}\nDefault Version: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "There are no running distributions.",
@@ -26,6 +27,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "warning": "wsl: Processing /etc/fstab with mount -a failed.",
     },
     "ja": {
+        "nag": "Linux 用 Windows サブシステムの新しいバージョンが利用可能です。",
         "status": "既定のディストリビューション: {name}\n既定のバージョン: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "実行中のディストリビューションはありません。",
@@ -48,6 +50,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "warning": "wsl: mount -a を使用した /etc/fstab の処理に失敗しました。",
     },
     "de": {
+        "nag": "Eine neue Version des Windows-Subsystems für Linux ist verfügbar.",
         "status": "Standardverteilung: {name}\nStandardversion: 2",
         "head": "  {name}STATE           VERSION",
         "none_running": "Es werden keine Verteilungen ausgeführt.",

@@ -44,6 +44,7 @@ class Client:
             _for_ever()
         if "stub_orphan" in self.flags and "TWINRIG_DOUBLE_INNER" not in os.environ:
             return self._stub()
+        self._nag()
         if parsed.error:
             return self._fail(parsed.error, f"Wsl/{parsed.error}")
         if parsed.verb:
@@ -53,6 +54,11 @@ class Client:
     def say(self, text: str) -> None:
         """Own text goes to stdout, errors too."""
         self._write(self.call.stdout, text)
+
+    def _nag(self) -> None:
+        """A notice of a new version, on standard output before anything else."""
+        if "nagging" in self.flags:
+            self._write(self.call.stdout, f"{self.language['nag']}\nhttps://aka.ms/wslinstall\n\n")
 
     def _write(self, stream: Any, text: str) -> None:
         data = text.replace("\n", "\r\n")

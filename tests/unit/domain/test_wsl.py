@@ -110,3 +110,13 @@ def test_the_name_of_the_target() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("name", ["Ubuntu 24.04", "開発", "-x"])
+def test_a_name_that_cannot_be_passed_on_is_told(name: str) -> None:
+    odd = WslDistro(name, DistroState.STOPPED, 2, True)
+    with pytest.raises(HostError, match="cannot be given") as caught:
+        choose_distro([odd])
+    assert name in str(caught.value)
+    other = WslDistro("Debian", DistroState.STOPPED)
+    assert choose_distro([odd, other], "debian") is other

@@ -64,7 +64,7 @@ def from_registry(records: Sequence[LxssRecord], running: Collection[str]) -> tu
             record.guid,
         )
         for record in records
-        if DISTRO_NAME.fullmatch(record.name)
+        if record.name
     ]
     return tuple(sorted(found, key=lambda d: (not d.default, d.name.casefold())))
 

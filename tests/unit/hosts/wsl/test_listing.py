@@ -73,12 +73,14 @@ def test_the_registry_needs_no_words() -> None:
         LxssRecord("{1}", "Ubuntu", 0xF, 1, True),
         LxssRecord("{3}", "Alpha", 0x7, 1, False),
         LxssRecord("{4}", "busy", 0xF, 3, False),
-        LxssRecord("{5}", "not a name", 0xF, 1, False),
+        LxssRecord("{5}", "no name", 0xF, 1, False),
+        LxssRecord("{6}", "", 0xF, 1, False),
     ]
     assert from_registry(records, ["UBUNTU"]) == (
         WslDistro("Ubuntu", RUNNING, 2, True, "{1}"),
         WslDistro("Alpha", STOPPED, 1, False, "{3}"),
         WslDistro("busy", BUSY, 2, False, "{4}"),
+        WslDistro("no name", STOPPED, 2, False, "{5}"),
         WslDistro("zeta", STOPPED, 2, False, "{2}"),
     )
 
