@@ -1,6 +1,7 @@
 """The Task Scheduler behind ``schtasks.exe``: a folder of definitions, and real processes.
 
-``state.json`` may hold, under "scheduler": ``end`` (what /End kills: "tree", "root", "nothing"),
+``state.json`` may hold, under "scheduler": ``end`` (what /End kills: "tree", "root", "nothing", or
+"slow": the tree, after ``close_s``),
 ``service`` (false: stopped), ``denied`` (true: policy), ``folder_denied``, ``logon_denied``,
 ``signed_in``, ``battery``, ``start_s``, ``sid``, ``environment`` (the user's own, not that of the
 caller). Times of a definition are divided by ``clock``.
@@ -87,6 +88,7 @@ class Tasks:
         """Of the scheduler, with what a normal computer has."""
         return {
             "end": "tree",
+            "close_s": 1.0,
             "service": True,
             "denied": False,
             "folder_denied": False,
@@ -206,9 +208,15 @@ class Tasks:
         mode = self.setting["end"]
         if self.value(name, "Settings/Hidden", "false") == "true" or mode == "nothing":
             return
+        if mode == "slow":  # its windows are asked to close, then it is ended
+            if os.fork():
+                return
+            time.sleep(self.setting["close_s"])
         for instance in self.instances(name):
-            kill(instance["pid"], tree=mode == "tree")
+            kill(instance["pid"], tree=mode in ("tree", "slow"))
         self.note(name, result=ENDED, instances=[])
+        if mode == "slow":
+            os._exit(0)
 
     def battery(self) -> None:
         """Mains power is gone."""

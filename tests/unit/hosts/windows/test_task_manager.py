@@ -125,6 +125,37 @@ async def test_an_end_that_ends_nothing_is_done_by_the_process_id(owner, mode, m
     assert FileLock(owner.root).holder("supervisor") is None
 
 
+async def test_an_end_that_takes_a_while_is_waited_for(owner):
+    """Windows asks windows to close first, and we have none."""
+    set_scheduler(owner.store, end="slow", close_s=1.5)
+    await owner.manager.start("main")
+    await owner.up()
+    began_s = time.monotonic()
+    await owner.manager.kill("main")
+    assert time.monotonic() - began_s > 1.0
+    assert FileLock(owner.root).holder("supervisor") is None
+    (status,) = [owner.tasks.status(name) for name in owner.tasks.names()]
+    assert status["result"] == 0x41306, "ended by the scheduler, not by the process id"
+
+
+@pytest.mark.parametrize("how", ["deleted", "damaged"])
+async def test_a_task_that_is_lost_behind_our_back_is_written_anew(owner, how):
+    await owner.manager.start("main")
+    await owner.up()
+    await owner.manager.kill("main")
+    (name,) = owner.tasks.names()
+    if how == "deleted":
+        owner.tasks.delete(name)
+    else:
+        owner.tasks.path(name).write_bytes(b"\x00\x01not a task")
+        assert await owner.schtasks.definition(name) is None
+    assert await owner.manager.autostart("main") is False
+    await owner.manager.start("main")
+    await owner.up()
+    assert owner.creations() == 2
+    await owner.manager.kill("main")
+
+
 async def test_autostart_is_ticked_kept_and_unticked(owner):
     manager = owner.manager
     await manager.set_autostart("main", False)
