@@ -15,7 +15,8 @@ SHORT = ("--users", "2", "--rounds", "1", "--yes")
 
 def add(rig: Rig, name: str, *settings: str) -> None:
     rig.new_profile(name, scale=0.0)
-    rig.run("profiles", "edit", name.lower(), "set", *settings)
+    if settings:
+        rig.run("profiles", "edit", name.lower(), "set", *settings)
 
 
 def json_of(rig: Rig, *words: str) -> Any:
