@@ -383,3 +383,25 @@ async def test_a_start_script_that_writes_garbage_and_fails(computer: Computer) 
         (home / name).write_bytes(b"printf '\\377\\376END 0\\n'; exec 1>&-; exit 1\n")
     done = await computer.host().run(["printf", "%s", "日本"])
     assert (done.returncode, done.stdout) == (0, "日本".encode())
+
+
+async def test_a_program_that_crashes_has_its_signal_in_the_code(computer: Computer) -> None:
+    """As a shell tells it; ``wsl.exe`` itself would say 11, or 139 with a core."""
+    assert (await computer.host().run(["sh", "-c", "kill -SEGV $$"])).returncode == 139
+
+
+async def test_a_program_that_reads_its_input_eats_no_script(computer: Computer) -> None:
+    text = "cat; read -r line; echo after"
+    assert (await computer.host().run(Script("s", text))).output == "after\n"
+    done = await computer.host().run(Script("s", "head -c 2 >/dev/null; cat"), stdin=b"12345")
+    assert done.stdout == b"345"
+
+
+@needs_root
+async def test_a_distribution_whose_user_is_root(computer: Computer) -> None:
+    private(computer, user="root")
+    assert await computer.host().home() == "/root"
+    assert (await computer.host().run(["id", "-u"])).output == "0\n"
+    await computer.host().write_file("~/kept", b"x")
+    assert await computer.host().read_file("/root/kept") == b"x"
+    assert not Path("/root/kept").exists(), "its own, not that of this computer"
