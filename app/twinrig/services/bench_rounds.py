@@ -30,7 +30,7 @@ GREEDY_VALUES: Mapping[str, object] = {"temperature": 0.0}
 FOREIGN_SHARE = 0.05
 """The server may have written so much more than we asked for before a round counts for nothing."""
 FOREIGN_TOKENS = 16
-"""The supervisor's own probe writes a few tokens."""
+"""A question of a health check writes a few tokens."""
 
 LATE_COUNT_S = 5.0
 
