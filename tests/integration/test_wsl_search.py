@@ -170,3 +170,13 @@ def local(home: Path) -> LocalHost:
             return str(home)
 
     return AtHome(os.environ)
+
+
+async def test_a_home_whose_name_looks_like_a_pattern(computer: Computer) -> None:
+    computer.store.set_distro("Ubuntu", user="me [x] 山田 *")
+    folder = computer.store.home / "distros" / "Ubuntu" / "home" / "me [x] 山田 *"
+    folder.mkdir(parents=True)
+    environment(folder / "venvs" / "x", "0.33.0")
+    (found,) = await finder(computer.host()).find("vllm")
+    assert found.environment == f"{folder}/venvs/x"
+    assert launches(computer) == 1

@@ -62,6 +62,19 @@ async def test_a_whole_life(rig):
     assert rig.layout.log("main").read_text() == "loading weights\nlistening\n"
 
 
+async def test_a_home_with_blanks_brackets_and_japanese(rig):
+    """Of the Linux user; files of runs lie below it."""
+    rig.store.set_distro("Ubuntu", user="me [x] 山田 *")
+    rig.config(grandchildren=["plain", "escaped"])
+    rig.start()
+    await rig.ready()
+    pids = rig.pids
+    assert "me [x] 山田 *" in await rig.host().home()
+    await asyncio.sleep(1.5)
+    assert await rig.stop() == 0
+    assert {name for name, pid in pids.items() if alive(pid)} == set()
+
+
 async def test_the_environment_is_clean_and_its_own(rig):
     rig.changes = {"unset": ("LANG",), "env": {"WANTED": "1"}}
     rig.start()

@@ -123,7 +123,9 @@ class ModelLibrary:
         budget = _Budget(MAX_FOLDERS)
         own = set(self._added())
         roots = [re.sub(r"([*?\[])", r"[\1]", r) if r in own else r for r in self.folders]
-        levels = [root.rstrip("/") + "/*" * depth for root in roots for depth in range(_DEPTH + 1)]
+        levels = [
+            root.rstrip("/") + "/*" * depth or "/" for root in roots for depth in range(_DEPTH + 1)
+        ]
         await view.prefetch([*(p for r in roots for p in parents(r)), *levels], _described(levels))
         await view.home()  # an unreachable target is an error, not "nothing found"
         for root in roots:
