@@ -83,7 +83,9 @@ def edit_sections(text: str, wanted: Sections, path: str) -> str:
     bom = _BOM if text.startswith(_BOM) else ""
     editor = _Editor(text.removeprefix(_BOM), path)
     edited = editor.edited(changes)
-    _verify(before, edited, changes, path)
+    if not _as_asked(before, edited, changes, path):
+        reason = message("its form leaves no safe place for the change")
+        raise ConfigRefusedError(path, reason, editor.line_of(next(iter(changes))))
     return bom + edited
 
 
@@ -112,7 +114,8 @@ def _same(present: object, wanted: object) -> bool:
     return present == wanted
 
 
-def _verify(before: dict[str, Any], edited: str, changes: Sections, path: str) -> None:
+def _as_asked(before: dict[str, Any], edited: str, changes: Sections, path: str) -> bool:
+    """Whether the new text reads as the old one with exactly these changes."""
     expected = copy.deepcopy(before)
     for section, values in changes.items():
         present = expected.get(section)
@@ -120,8 +123,10 @@ def _verify(before: dict[str, Any], edited: str, changes: Sections, path: str) -
         expected[section] = target
         for key, value in values.items():
             target[key] = list(value) if isinstance(value, tuple) else value
-    if read_sections(edited, path) != expected:
-        raise ConfigRefusedError(path, message("its form leaves no safe place for the change"))
+    try:
+        return read_sections(edited, path) == expected
+    except ConfigRefusedError:
+        return False
 
 
 @dataclass
@@ -129,17 +134,22 @@ class _Editor:
     text: str
     path: str
     edits: list[tuple[int, int, str]] = field(default_factory=list)
+    sections: dict[str, tuple[ScalarNode, Node]] = field(default_factory=dict)
 
     def edited(self, changes: Sections) -> str:
         """All changes in one pass over the composed document."""
         root = YAML(typ="rt", pure=True).compose(self.text)
+        if isinstance(root, ScalarNode):  # a document without content
+            if not _is_empty(self.text, root):
+                self._refuse(message("it holds no sections"), root)
+            root = None
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
         self.shared = _shared(root)
-        sections = {key.value: (key, node) for key, node in root.value} if root else {}
+        self.sections = _scalar_keys(root) if root else {}
         appended = ""
         for section, values in changes.items():
-            if section in sections:
-                self._change(*sections[section], values)
+            if section in self.sections:
+                self._change(*self.sections[section], values)
             else:
                 appended += self._section(root, section, values)
         result = self.text
@@ -148,6 +158,12 @@ class _Editor:
         if appended and result and not result.endswith("\n"):
             result += self.newline
         return result + appended
+
+    def line_of(self, section: str) -> int:
+        """Where a section begins (1-based); the end of the file where there is none."""
+        if section in self.sections:
+            return int(self.sections[section][0].start_mark.line) + 1
+        return max(1, len(self.text.splitlines()))
 
     def _section(self, root: Any, name: str, values: Mapping[str, object]) -> str:
         if root is not None and root.flow_style:
@@ -165,7 +181,7 @@ class _Editor:
             indent = " " * (key.start_mark.column + 2)
             self._insert_line(self._colon_end(key), indent, values)
             return
-        entries = {k.value: (k, v) for k, v in node.value}
+        entries = _scalar_keys(node)
         new = {}
         for name, value in values.items():
             if name in entries:
@@ -246,6 +262,11 @@ class _Editor:
 
     def _refuse(self, reason: Message, node: Node) -> None:
         raise ConfigRefusedError(self.path, reason, node.start_mark.line + 1)
+
+
+def _scalar_keys(node: Any) -> dict[str, tuple[ScalarNode, Node]]:
+    """Entries of a mapping by key; one whose key is a list or a mapping is nobody's section."""
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, ScalarNode)}
 
 
 def _entry(key: str, value: object) -> str:

@@ -84,6 +84,19 @@ def test_only_the_asked_keys_change(newline: str, each: int) -> None:
     assert edited_at_all == len(VARIANTS[::each])
 
 
+_OURS = re.compile(r"port|max_seq_len|cache_mode|tensor_parallel|gpu_split|cuda_malloc_async")
+_OLD_SPLIT = {"- 10 # first", "- 11", "2]"}
+
+
+def test_no_other_line_loses_a_byte() -> None:
+    for variant in VARIANTS:
+        for text in (variant, variant.replace("\n", "\r\n")):
+            kept = set(edit_sections(text, WANTED, "c").splitlines(keepends=True))
+            lost = [line for line in text.splitlines(keepends=True) if line not in kept]
+            lost = [line for line in lost if not _OURS.search(line)]
+            assert {line.strip() for line in lost} <= _OLD_SPLIT, (text, lost)
+
+
 def test_what_is_so_already_leaves_every_byte() -> None:
     text = "model:   {max_seq_len:   80000}   # odd\r\n\r\n\r\n"
     assert edit_sections(text, {"model": {"max_seq_len": 80000}}, "c") == text
@@ -108,6 +121,12 @@ def test_untouched_lines_keep_their_bytes() -> None:
         ("model: text\n", 1),
         ("a: 1\n---\nmodel:\n", 2),
         ("model:\n  ? max_seq_len\n  : 1\n", 2),
+        ("# none\n~\n", 2),
+        ("x: 1\nmodel: !!map {}\n", 2),
+        ("  x: |\n    Q8", 2),
+        ("model:\n  vision: true\n...\n", 3),
+        ("? [a, b]\n: 1\n", 2),
+        ("model:\n  ? [a]\n  : 1\n", 2),
     ],
 )
 def test_what_cannot_be_edited_safely_is_refused(text: str, line: int) -> None:
@@ -124,6 +143,8 @@ def test_what_cannot_be_edited_safely_is_refused(text: str, line: int) -> None:
         ("a: &x 5\nmodel:\n  max_seq_len: *x\n", "a: &x 5\nmodel:\n  max_seq_len: 9\n"),
         ("b: &b {q: 1}\nmodel:\n  <<: *b\n", "b: &b {q: 1}\nmodel:\n  <<: *b\n  max_seq_len: 9\n"),
         ("model: {}\n", "model: {max_seq_len: 9}\n"),
+        ("---", "---\nmodel:\n  max_seq_len: 9\n"),
+        ("--- # c\n", "--- # c\nmodel:\n  max_seq_len: 9\n"),
         ("model: {a: 1,}\n", "model: {a: 1,max_seq_len: 9}\n"),
         ("  model:\n    a: 1", "  model:\n    a: 1\n    max_seq_len: 9"),
         (

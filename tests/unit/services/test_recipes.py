@@ -84,6 +84,8 @@ def test_the_exl3_recipe_renders_the_first_report(version: str) -> None:
             GOLDEN / "tabbyapi-samplers.yml"
         ).read_text(),
     }
+    modes = {file.path.rpartition("/")[2]: file.mode for file in spec.files}
+    assert modes["config.yml"] == 0o600, "it may hold a key of somebody"
     assert spec.env == {
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "NCCL_SOCKET_IFNAME": "lo",
