@@ -26,7 +26,10 @@ def checkout_of(command: ForeignCommand) -> str:
 def adoption_reads(command: ForeignCommand) -> tuple[str, ...] | None:
     """Files to read; None when this is no tabbyAPI."""
     folder = checkout_of(command)
-    return (f"{folder}/{CONFIG_FILE}", f"{folder}/{SCHEMA_FILE}") if folder else None
+    if not folder:
+        return None
+    other = _other_config(command, folder)
+    return (f"{folder}/{CONFIG_FILE}", f"{folder}/{SCHEMA_FILE}", *((other,) if other else ()))
 
 
 def adopt(
@@ -41,7 +44,12 @@ def adopt(
         return None
     path = f"{folder}/{CONFIG_FILE}"
     values = _flat(read_sections(files.get(path) or "", path))
-    values.update(_from_words(command.argv, table))
+    values.update(_from_variables(command.env, table))
+    other = _other_config(command, folder)
+    if other:  # merged on top, and every other word is then ignored
+        values.update(_set_only(_flat(read_sections(files.get(other) or "", other))))
+    else:
+        values.update(_from_words(command.argv, table))
     own = {key: values.pop(key, None) for key in OWN_KEYS}
     left = [key for key in SECRET_KEYS if values.pop(key, None) is not None]
     settings, strange = settings_from(table, values)
@@ -59,6 +67,17 @@ def adopt(
     )
 
 
+def _other_config(command: ForeignCommand, folder: str) -> str:
+    """Absolute path of a file named by ``--config``, "" without one."""
+    name = option_words(command.argv).get("config")
+    return posixpath.join(folder, name) if isinstance(name, str) else ""
+
+
+def _set_only(values: Mapping[str, object]) -> dict[str, object]:
+    """A blank key leaves what is below it."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
 def _flat(sections: Mapping[str, object]) -> dict[str, object]:
     return {
         f"{section}.{key}": value
@@ -66,6 +85,13 @@ def _flat(sections: Mapping[str, object]) -> dict[str, object]:
         if isinstance(keys, dict)
         for key, value in keys.items()
     }
+
+
+def _from_variables(env: Mapping[str, str], table: Sequence[Option]) -> dict[str, object]:
+    """``TABBY_SECTION_KEY``, which wins over ``config.yml``."""
+    keys = (*(option.engine_key for option in table), *OWN_KEYS)
+    names = {f"TABBY_{key.replace('.', '_')}".upper(): key for key in keys}
+    return {names[name]: value for name, value in env.items() if name in names}
 
 
 def _from_words(argv: Sequence[str], table: Sequence[Option]) -> dict[str, object]:

@@ -178,6 +178,28 @@ async def test_files_of_variables_win_over_the_unit(host: FolderHost) -> None:
     assert "NCCL_DEBUG" not in (await only(host)).profile.env
 
 
+async def test_a_second_file_of_tabbyapi_lies_on_top_and_silences_the_other_words(
+    host: FolderHost,
+) -> None:
+    """As tabbyAPI merges: config.yml, variables, then the named file instead of options."""
+    unit = host.real("/home/me/.config/systemd/user/tabbyapi.service")
+    started = "ExecStart=%h/tabbyAPI/venv/bin/python main.py --config o.yml --port 7000\n"
+    variables = "Environment=TABBY_MODEL_CACHE_MODE=Q8 TABBY_MODEL_CHUNK_SIZE=1024\n"
+    unit.write_text(f"[Service]\nWorkingDirectory=%h/tabbyAPI\n{started}{variables}")
+    host.real("/home/me/tabbyAPI/o.yml").write_text(
+        "model:\n  chunk_size: 4096\n  max_batch_size:\n  vision: true\n"
+    )
+    profile = (await only(host)).profile
+    settings = profile.settings
+    assert (settings["cache_mode"], settings["chunk_size"], settings["vision"]) == (
+        "Q8",
+        4096,
+        True,
+    )
+    assert settings["max_batch_size"] == 8, "a blank key changes nothing"
+    assert profile.network.port == 5005, "options beside --config are ignored"
+
+
 @pytest.mark.parametrize(
     ("texts", "files"),
     [
