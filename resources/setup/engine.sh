@@ -173,6 +173,29 @@ print(nonce, "torch_cuda", getattr(getattr(torch, "version", None), "cuda", None
 ' "$2" "$3" "$4" 2>&1
 }
 
+# NAME: a port of loopback that is free now
+step_port() {
+  "$root/$1/venv/bin/python" -I -c '
+import socket
+with socket.socket() as line:
+    line.bind(("127.0.0.1", 0))
+    print(line.getsockname()[1])
+'
+}
+
+# NAME NONCE FOLDER MODEL PROGRAM REQUEST: MODEL writes a tiny model below FOLDER, PROGRAM starts
+# the server of REQUEST and asks for a reply; "NONCE tokens N" when there was one
+step_reply() {
+  hold
+  local python=$root/$1/venv/bin/python code
+  mkdir -p "$3" || return
+  "$python" -I -c "$4" "$3/model" --layers 1 --hidden 256 --head-dim 64 --shards 1 --dtype float16 --spare 125 2>&1 &&
+    "$python" -I -c "$5" "$2" "$6" 2>&1
+  code=$?
+  rm -rf -- "$3"
+  return "$code"
+}
+
 # NAME SHARED CARRIED: folders beside all versions, files of the version in use
 step_adopt() {
   hold
@@ -216,7 +239,7 @@ step_clean() {
 }
 
 case $step in
-  look | make | source | requirements | require | fetch | wheels | install | prove | adopt | seal | clean)
+  look | make | source | requirements | require | fetch | wheels | install | prove | port | reply | adopt | seal | clean)
     "step_$step" "$@"
     ;;
   *) exit 64 ;;

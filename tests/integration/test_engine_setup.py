@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.index_double import TORCH, IndexDouble, source_zip
+from fixtures.index_double import SERVER, TORCH, IndexDouble, source_zip
 from fixtures.setup_rig import SetupRig, publish_vllm
 from twinrig.domain.errors import ConflictError, HostError, TwinrigError, UsageError
 from twinrig.domain.server import ServerState
@@ -70,7 +70,8 @@ async def test_a_cuda_12_driver_gets_cuda_12_wheels_then_an_update_then_undo(
     plan = await rig.setup.plan("vllm")
     assert (plan.build.cuda, plan.replaces, plan.version) == (12, "", "0.33.0")
     result = await rig.setup.run(plan, rig.tell)
-    assert not result.proven
+    assert result.replied and not result.proven
+    assert "gave a first reply" in str(result.text)
     (found,) = await rig.finder.find("vllm")
     assert (found.version, found.torch_version) == ("0.33.0+cu129", "")
     assert found.environment == result.environment == str(rig.vllm / "current" / "venv")
@@ -82,8 +83,11 @@ async def test_a_cuda_12_driver_gets_cuda_12_wheels_then_an_update_then_undo(
         SetupStep.FETCH,
         SetupStep.INSTALL,
         SetupStep.IMPORT,
+        SetupStep.REPLY,
         SetupStep.SWITCH,
     ]
+    assert any("the engine loads" in p.line for p in rig.told)
+    assert not list(rig.vllm.rglob(".first-reply")), "the tiny model is gone"
     assert any("Downloading" in p.line or "Collecting" in p.line for p in rig.told)
 
     # A start names the real folder: the link may move while the server runs.
@@ -113,6 +117,7 @@ async def test_a_cuda_12_driver_gets_cuda_12_wheels_then_an_update_then_undo(
         (SetupStep.FETCH, True),
         (SetupStep.INSTALL, True),
         (SetupStep.IMPORT, True),
+        (SetupStep.REPLY, True),
     ],
 )
 async def test_a_cancel_at_each_step_leaves_the_old_version_and_the_downloads(
@@ -147,7 +152,7 @@ async def test_a_cancel_at_each_step_leaves_the_old_version_and_the_downloads(
     await rig.setup.run(again, rig.tell)
     assert says(rig) == "the engine starts"
     assert folders(rig) == sorted(["env-old", again.folder]), "the cut one is gone"
-    if at in (SetupStep.INSTALL, SetupStep.IMPORT):
+    if at in (SetupStep.INSTALL, SetupStep.IMPORT, SetupStep.REPLY):
         assert [p for p in index.asked if p.startswith("/files/")] == [], "nothing came twice"
 
 
@@ -285,12 +290,40 @@ async def test_a_first_reply_proves_it_and_none_takes_it_back(
     assert says(rig) == "the old one"
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("dies", r"no first reply: The installed engine holds no code.*not touched"),
+        ("silent", r"no first reply: the answer to the request was 200.*not touched"),
+    ],
+)
+async def test_without_a_first_reply_nothing_is_put_into_use(
+    rig: SetupRig, index: IndexDouble, how: str, words: str
+) -> None:
+    publish_vllm(index, how=how)
+    old_version(rig)
+    with pytest.raises(HostError, match=words) as caught:
+        await rig.setup.run(await rig.setup.plan("vllm"), rig.tell)
+    assert caught.value.next_step is not None
+    assert says(rig) == "the old one"
+    assert folders(rig) == ["env-old"]
+    assert rig.journal.entries() == ()
+    again = await rig.setup.plan("vllm")
+    assert again.kept_bytes > 0, "nothing has to be downloaded again"
+
+    result = await rig.setup.run(again, rig.tell, ask=False)
+    assert not result.replied and "first start proves the rest" in str(result.text)
+    assert says(rig) == "the engine starts"
+
+
 async def test_a_running_server_is_left_alone(rig: SetupRig, index: IndexDouble) -> None:
     publish_vllm(index)
     rig.controller.running = True
     result = await rig.setup.run(await rig.setup.plan("vllm"), rig.tell, rig.profile().id)
-    assert not result.proven
+    assert not result.proven and not result.replied
+    assert SetupStep.REPLY not in {p.step for p in rig.told}, "the cards are taken"
     assert rig.controller.asked == []
+    assert says(rig) == "the engine starts"
     assert "next start" in str(result.text)
 
 
@@ -303,7 +336,7 @@ async def test_an_engine_that_is_run_in_place(rig: SetupRig, index: IndexDouble)
     )
     files = {
         "pyproject.toml": project,
-        "main.py": "print('hello')\n",
+        "main.py": SERVER.format(config="'config.yml'", how=""),
         "common/config_models.py": "",
         "backends/exllamav3/__init__.py": "",
         "models/put_models_here.txt": "",
@@ -314,6 +347,7 @@ async def test_an_engine_that_is_run_in_place(rig: SetupRig, index: IndexDouble)
     (found,) = await rig.finder.find("tabbyapi")
     assert found.version == "1.4.2+cu128.torch2.9.0"
     assert Path(found.folder, "main.py").is_file()
+    assert not Path(found.folder, "config.yml").exists(), "that of the proof is gone"
     Path(found.folder, "config.yml").write_text("# mine\n")
     Path(found.folder, "models", "big").mkdir()
 

@@ -85,6 +85,7 @@ class Machine:
         "Collecting small",
         "Installing",
         "Proving that its compiled part loads",
+        "the engine loads",
         "Putting it into use",
     ],
 )

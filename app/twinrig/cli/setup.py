@@ -27,7 +27,7 @@ async def run(session: Session) -> int:
             terminal.say(message("Nothing was changed. Add --yes to set it up without a question."))
             return FINDINGS
         follower = _Follower(terminal)
-        result = await bench.setup.run(plan, follower, args.profile or "")
+        result = await bench.setup.run(plan, follower, args.profile or "", ask=not args.unproven)
         terminal.data({"plan": plan, "result": result})
         terminal.say(result.text, "good")
         _next(terminal, bench, result.entry_id)

@@ -29,6 +29,11 @@ def add_setup(parser: argparse.ArgumentParser, tr: Translator) -> None:
         help=text(N_("profile that shall use it, and prove it by a first reply")),
     )
     parser.add_argument(
+        "--unproven",
+        action="store_true",
+        help=text(N_("put it into use without a first reply, such as while the cards are taken")),
+    )
+    parser.add_argument(
         "--discard", action="store_true", help=text(N_("drop what a cut set-up has left"))
     )
     parser.add_argument("--yes", "-y", action="store_true", help=text(N_("do not ask")))

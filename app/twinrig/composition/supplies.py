@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from twinrig import assets
+from twinrig.diagnosis.explain import explain_exit
+from twinrig.diagnosis.rule_files import load_shipped
 from twinrig.domain.ports import Host, SecretStore
+from twinrig.domain.supervision import Failure
 from twinrig.engines.base import Engine
 from twinrig.engines.setup_table import SETUP_TABLE, parse_setup
 from twinrig.hosts.clock import SystemClock
@@ -15,6 +18,7 @@ from twinrig.services.hub import PROGRAM, TABLE, Hub, engine_python, parse_table
 from twinrig.services.installs import EngineFinder
 from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
+from twinrig.services.setup_reply import FirstReply
 from twinrig.services.setup_script import SCRIPT
 
 INDEX_VARIABLE = "TWINRIG_WHEEL_INDEX"
@@ -32,8 +36,13 @@ def engine_setup(
     change: SetupChange,
     lock: FileLock,
     environ: Mapping[str, str],
+    on_wsl: bool,
 ) -> EngineSetup:
     """Set-ups of one target."""
+
+    def explain(lines: Sequence[str], exit_text: str) -> Failure:
+        return explain_exit(lines, exit_text, load_shipped(assets.read_text))
+
     return EngineSetup(
         host,
         engines,
@@ -43,6 +52,7 @@ def engine_setup(
         change,
         SystemClock(),
         lock,
+        FirstReply(host, engines, assets.read_text, explain, on_wsl),
         SetupSources(environ.get(INDEX_VARIABLE, ""), environ.get(SOURCE_VARIABLE, "")),
     )
 

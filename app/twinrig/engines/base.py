@@ -87,6 +87,11 @@ class Engine(Protocol):
     @property
     def default_port(self) -> int: ...
 
+    @property
+    def trial(self) -> Mapping[str, SettingValue]:
+        """Settings with which a tiny model starts soonest, in the least memory."""
+        ...
+
     def options(self, version: str = "") -> tuple[Option, ...]:
         """Rows that ``version`` knows ("" or unparsable = all)."""
         ...

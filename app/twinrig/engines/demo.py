@@ -10,6 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
@@ -56,6 +57,7 @@ class DemoEngine:
     unguarded_paths = ("/health", "/metrics")
     default_port = 18080
     sizing_rules = SizingRules.VLLM
+    trial: Mapping[str, SettingValue] = MappingProxyType({})
 
     def __init__(self, table_text: str) -> None:
         self._table = parse_options(table_text, TABLE)

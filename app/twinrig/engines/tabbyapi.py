@@ -10,6 +10,7 @@ import posixpath
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
@@ -55,6 +56,15 @@ class TabbyApiEngine:
     unguarded_paths = ("/health", "/.well-known/serviceinfo", "/docs", "/redoc", "/openapi.json")
     default_port = 5000
     sizing_rules = SizingRules.EXL3
+    trial: Mapping[str, SettingValue] = MappingProxyType(
+        {
+            "context_length": 1024,
+            "cache_tokens": 1024,
+            "max_batch_size": 1,
+            "draft_mode": "disabled",
+            "cuda_malloc_async": False,
+        }
+    )
 
     def __init__(
         self, table_text: str, new_key: Callable[[], str] = lambda: secrets.token_hex(16)

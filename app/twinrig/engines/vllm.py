@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from twinrig.domain.errors import FieldError, ProfileError
 from twinrig.domain.install import EngineInstall, InstallLayout
@@ -38,6 +39,14 @@ class VllmEngine:
     unguarded_paths = UNGUARDED_PATHS
     default_port = 8000
     sizing_rules = SizingRules.VLLM
+    trial: Mapping[str, SettingValue] = MappingProxyType(
+        {
+            "context_length": 256,
+            "max_num_seqs": 2,
+            "gpu_memory_utilization": 0.15,
+            "enforce_eager": True,
+        }
+    )
 
     def __init__(self, table_text: str) -> None:
         self._table = parse_options(table_text, TABLE)

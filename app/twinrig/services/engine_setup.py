@@ -22,6 +22,7 @@ from twinrig.engines.setup_table import SetupRecipe, WheelBuild, fits
 from twinrig.messages import Message, message
 from twinrig.services.setup_change import SetupChange
 from twinrig.services.setup_machine import DriverLook
+from twinrig.services.setup_reply import FirstReply
 from twinrig.services.setup_script import ROOT, PythonFound, SetupLook, SetupScript
 from twinrig.services.setup_wheels import wrong_wheel
 from twinrig.services.setup_words import SetupProgress, SetupStep, may_help, step_fault
@@ -69,10 +70,12 @@ class SetupPlan:
 
 @dataclass(frozen=True)
 class SetupResult:
-    """``entry_id`` is the change in the journal; ``proven`` by a first reply."""
+    """``entry_id`` is the change in the journal; ``replied``: a tiny model gave a first reply,
+    ``proven``: the profile's own model did."""
 
     entry_id: str
     environment: str
+    replied: bool
     proven: bool
     text: Message
 
@@ -90,8 +93,10 @@ class EngineSetup:
         change: SetupChange,
         clock: Clock,
         lock: Lock,
+        reply: FirstReply,
         sources: SetupSources | None = None,
     ) -> None:
+        self._reply = reply
         self._host = host
         self._engines = engines
         self._recipes = recipes
@@ -141,8 +146,13 @@ class EngineSetup:
         _check_disk(plan)
         return plan
 
-    async def run(self, plan: SetupPlan, tell: Tell, profile_id: str = "") -> SetupResult:
+    async def run(
+        self, plan: SetupPlan, tell: Tell, profile_id: str = "", *, ask: bool = True
+    ) -> SetupResult:
         """Set it up; with ``profile_id`` that profile uses it and proves it by a first reply.
+
+        Before it is put into use it gives a first reply of a tiny model, unless a server holds
+        the cards or ``ask`` is False.
 
         Raises UsageError, HostError, ConflictError: what was in use before is in use still. When
         cancelled, what is downloaded is kept for the next time.
@@ -152,14 +162,16 @@ class EngineSetup:
         try:
             script = await self._script(plan.engine_id)
             await script.clean(keep_wheels=True)
-            await self._build_environment(script, plan, recipe, tell)
+            ask = ask and not await self._change.busy()
+            await self._build_environment(script, plan, recipe, tell, ask)
             tell(SetupProgress(SetupStep.SWITCH))
             entry_id = await self._change.apply(plan, profile_id)
             proven = bool(profile_id) and await self._change.prove(entry_id, profile_id, tell)
             await script.clean(keep_wheels=False)
         finally:
             self._lock.release()
-        return SetupResult(entry_id, plan.environment, proven, _done(plan, proven, profile_id))
+        text = _done(plan, ask, proven, profile_id)
+        return SetupResult(entry_id, plan.environment, ask, proven, text)
 
     async def discard(self, engine_id: str) -> None:
         """Drop what a cut set-up has left. The versions in use and before it stay."""
@@ -179,7 +191,7 @@ class EngineSetup:
             )
 
     async def _build_environment(
-        self, script: SetupScript, plan: SetupPlan, recipe: SetupRecipe, tell: Tell
+        self, script: SetupScript, plan: SetupPlan, recipe: SetupRecipe, tell: Tell, ask: bool
     ) -> None:
         """Make, fill and prove the new environment; on failure it is gone, its downloads not."""
         try:
@@ -189,6 +201,8 @@ class EngineSetup:
             await self._fetch(script, plan, tell)
             await _step(script, SetupStep.INSTALL, tell, "install", name)
             await self._import(script, plan, recipe, tell)
+            if ask:
+                await self._reply.prove(script, plan, tell)
             shared, carried = " ".join(recipe.shared), " ".join(recipe.carried)
             await _step(script, SetupStep.SWITCH, tell, "adopt", name, shared, carried)
             await _step(script, SetupStep.SWITCH, tell, "seal", name)
@@ -278,11 +292,20 @@ class EngineSetup:
 
     def _recipe(self, engine_id: str) -> SetupRecipe:
         recipe = self._recipes.get(engine_id)
-        if recipe is None or self._host.demo:
-            names = ", ".join(self.engines) or "-"
+        if recipe is None:
             raise UsageError(
-                message("{engine} cannot be set up on this machine.", engine=engine_id),
-                message("Engines that can be set up: {names}", names=names),
+                message("{engine} is no engine that Twinrig can set up.", engine=engine_id),
+                message("Engines that can be set up: {names}", names=", ".join(self._recipes)),
+            )
+        if self._host.demo:
+            raise UsageError(
+                message("The demo rig needs no set-up: its engine comes with Twinrig."),
+                message(
+                    '"twinrig --target local setup {engine}" sets {name} up on this Linux machine, '
+                    "--target wsl does so in WSL from Windows.",
+                    engine=engine_id,
+                    name=self._engines[engine_id].name,
+                ),
             )
         return recipe
 
@@ -359,9 +382,11 @@ def _check_disk(plan: SetupPlan) -> None:
         )
 
 
-def _done(plan: SetupPlan, proven: bool, profile_id: str) -> Message:
+def _done(plan: SetupPlan, replied: bool, proven: bool, profile_id: str) -> Message:
     if proven:
         return message("{engine} is set up, and your model gave a first reply.", engine=plan.name)
+    if replied:
+        return message("{engine} is set up, and gave a first reply.", engine=plan.name)
     if profile_id:
         return message(
             "{engine} is set up; its compiled part loads. A server is running, so the first reply "

@@ -100,6 +100,10 @@ class SetupChange:
         self._journal.finish(entry.id, Outcome.APPLIED)
         return entry.id
 
+    async def busy(self) -> bool:
+        """Whether a server runs, which holds the cards."""
+        return await self._controller.active() is not None
+
     async def prove(
         self, entry_id: str, profile_id: str, tell: Callable[[SetupProgress], object]
     ) -> bool:
@@ -108,7 +112,7 @@ class SetupChange:
         False while a server runs: it is left alone. Raises HostError when there is no reply: the
         switch is taken back then.
         """
-        if await self._controller.active() is not None:
+        if await self.busy():
             return False
         tell(SetupProgress(SetupStep.START))
         try:

@@ -19,6 +19,7 @@ class SetupStep(StrEnum):
     FETCH = "fetch"
     INSTALL = "install"
     IMPORT = "import"
+    REPLY = "reply"
     SWITCH = "switch"
     START = "start"
 
@@ -30,6 +31,7 @@ STEP_WORDS = {
     SetupStep.FETCH: N_("Downloading packages"),
     SetupStep.INSTALL: N_("Installing"),
     SetupStep.IMPORT: N_("Proving that its compiled part loads"),
+    SetupStep.REPLY: N_("Proving with a first reply of a tiny model"),
     SetupStep.SWITCH: N_("Putting it into use"),
     SetupStep.START: N_("Proving with a first reply of your model"),
 }

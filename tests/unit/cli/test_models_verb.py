@@ -119,7 +119,10 @@ def test_the_demo_rig_has_its_models_and_no_network(run: Run) -> None:
     assert (code, "Demo-24B-AWQ" in text) == (0, True)
     assert run("models", "search", target="demo")[0] == 2
     code, text = run("setup", "vllm", target="demo")
-    assert (code, "cannot be set up" in text) == (2, True)
+    assert (code, "comes with Twinrig" in text) == (2, True)
+    assert "--target local setup vllm" in text
+    code, text = run("setup", "nonsense", target="demo")
+    assert (code, "vllm, tabbyapi" in text) == (2, True)
 
 
 def test_setup_asks_first_and_says_what_it_needs(run: Run, tmp_path: Path) -> None:
