@@ -48,13 +48,15 @@ def reply_tokens(prompt: str, seed: int, limit: int, *, ignore_end: bool) -> tup
     """Tokens of a reply, at most ``limit``, and whether it ended by itself.
 
     The same prompt and seed give the same reply. With ``ignore_end`` it always reaches the limit.
+    No sentence follows itself: by chance that would be a loop, which this engine has none of.
     """
     chance = random.Random(f"{seed}/{prompt}")
     wanted = limit if ignore_end else chance.randint(*NATURAL_TOKENS)
     japanese = _JAPANESE.search(prompt) is not None
     tokens = _pieces("".join(_OPENING_JA)) if japanese else _words(_OPENING_EN)
+    body, more = _BODY_JA if japanese else _BODY_EN, ""
     while len(tokens) < min(wanted, limit):
-        more = chance.choice(_BODY_JA if japanese else _BODY_EN)
+        more = chance.choice([sentence for sentence in body if sentence != more])
         tokens += _pieces(more) if japanese else _words(" " + more)
     ended = not ignore_end and len(tokens) <= limit
     return tokens[:limit], ended

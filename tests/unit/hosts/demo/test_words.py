@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinrig.hosts.demo.words import NATURAL_TOKENS, count_tokens, reply_tokens
+from twinrig.services.repetition import find_loop
 
 
 @given(st.text(max_size=200), st.integers(0, 100), st.integers(1, 400), st.booleans())
@@ -48,3 +49,11 @@ def test_a_limit_below_the_natural_length_cuts() -> None:
 )
 def test_count_tokens(text: str, count: int) -> None:
     assert count_tokens(text) == count
+
+
+@pytest.mark.parametrize("question", ["Hello", "こんにちは"])
+def test_a_reply_is_never_a_loop(question: str) -> None:
+    """By chance the same sentence four times would be one; a benchmark would tell it as a fault."""
+    for number in range(300):
+        tokens, _ended = reply_tokens(f"{question} {number}", 1, 160, ignore_end=True)
+        assert find_loop("".join(tokens)) is None, number
