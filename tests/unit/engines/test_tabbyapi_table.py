@@ -10,8 +10,10 @@ from collections import Counter
 import pytest
 
 from twinrig import assets
-from twinrig.domain.options import OptionKind
+from twinrig.domain.options import Option, OptionKind, SettingValue
 from twinrig.engines.tabbyapi import TabbyApiEngine
+from twinrig.engines.tabbyapi_config import NUMBER_LISTS, SAMPLERS, engine_value
+from twinrig.engines.tabbyapi_edit import edit_sections
 from twinrig.engines.tabbyapi_validation import OWN_KEYS, SECRET_KEYS
 
 SIZES = {
@@ -114,3 +116,61 @@ def test_the_real_schema_agrees(tabby: TabbyApiEngine) -> None:
             shown = [float(v) for v in ours] if key.endswith("reserve") else ours
             shown = list(shown) if isinstance(shown, tuple) else shown
             assert shown == default, key
+
+
+_VALIDATE = """
+import json, sys
+from ruamel.yaml import YAML
+from common.config_models import TabbyConfigModel as M
+count = 0
+for key, text in json.load(sys.stdin):
+    data = YAML(typ=["rt", "safe"]).load(text)
+    section, name = key.split(".")
+    found = M.model_validate(data).model_dump()[section][name]
+    asked = data[section][name]
+    assert found == asked or str(found).lower() == str(asked).lower(), (key, asked, found)
+    count += 1
+print(count)
+"""
+
+
+def samples(option: Option) -> list[SettingValue]:
+    """Values at the ends of a row, each choice, and free texts that the row names."""
+    kind = option.kind
+    if kind is OptionKind.BOOL:
+        return [True, False]
+    if kind is OptionKind.CHOICE:
+        return list(option.choices)
+    if kind is OptionKind.JSON:
+        return [
+            '[{"name": "mine", "scaling": 0.5}]'
+            if option.id == "loras"
+            else '{"enable_thinking": false}'
+        ]
+    if kind is OptionKind.LIST:
+        numbers = option.id in NUMBER_LISTS
+        return [("10.5", "11")] if numbers else [("OAI",) if option.id == "api_servers" else ("x",)]
+    if kind is OptionKind.TEXT:
+        return ["auto", "2.5"] if option.id == "rope_alpha" else ["some text"]
+    ends = [option.minimum or 0, option.maximum or 1]
+    return [int(end) if kind is OptionKind.INT else float(end) for end in ends]
+
+
+@pytest.mark.skipif("TABBYAPI_DIR" not in os.environ, reason="TABBYAPI_DIR names no checkout")
+def test_the_real_models_take_every_value_of_every_row(tabby: TabbyApiEngine) -> None:
+    """Whatever a profile may hold is accepted, with the meaning that was asked."""
+    texts = []
+    for option in tabby.options():
+        if option.engine_key.startswith(f"{SAMPLERS}.") or option.engine_key in NEWER:
+            continue
+        section, _, key = option.engine_key.partition(".")
+        for value in samples(option):
+            wanted = {section: {key: engine_value(option, value)}}
+            texts.append((option.engine_key, edit_sections("", wanted, "config.yml")))
+    python = os.environ.get("TABBYAPI_PYTHON", "python3")
+    env = {**os.environ, "PYTHONPATH": os.environ["TABBYAPI_DIR"]}
+    done = subprocess.run(
+        [python, "-c", _VALIDATE], env=env, input=json.dumps(texts), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(texts) > 100
