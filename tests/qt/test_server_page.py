@@ -101,6 +101,14 @@ def test_all_tabs_can_be_seen_in_the_smallest_page(qtbot, page, workbench):
     )
 
 
+def test_the_list_of_profiles_gets_its_share(qtbot, page, workbench):
+    with_profile(qtbot, page, workbench)
+    qtbot.waitUntil(lambda: page.panel.width() > 0.24 * page.width(), timeout=5000)
+    page.resize(page.minimumSizeHint())
+    least = page.panel.fontMetrics().averageCharWidth() * 24
+    qtbot.waitUntil(lambda: page.panel.width() >= least, timeout=5000)
+
+
 def test_start_asks_the_controller_once_and_stop_stays_possible(qtbot, page, workbench):
     profile_id = with_profile(qtbot, page, workbench)
     controller = workbench.controller

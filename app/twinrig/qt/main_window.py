@@ -141,7 +141,7 @@ class MainWindow(QMainWindow):
 
     def _restore_geometry(self) -> None:
         metrics = self.fontMetrics()
-        self.setMinimumSize(metrics.averageCharWidth() * 84, metrics.lineSpacing() * 24)
+        self.setMinimumSize(metrics.averageCharWidth() * 106, metrics.lineSpacing() * 24)
         blob = self._settings.blob("window")
         if blob.isEmpty() or not self.restoreGeometry(blob):
             room = self.screen().availableSize()

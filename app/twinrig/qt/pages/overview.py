@@ -31,6 +31,7 @@ from twinrig.qt.widgets.parts import Button
 from twinrig.qt.widgets.recording_bar import RecordingBar
 from twinrig.qt.widgets.server_figures import ServerFigures
 from twinrig.qt.widgets.verdict_line import VerdictLine
+from twinrig.qt.widgets.wrapping import WrapRow, wrap_row
 from twinrig.services.history import Event
 from twinrig.services.journal import JournalEntry
 
@@ -84,7 +85,7 @@ class OverviewPage(Page):
             context, N_("Use the demo rig"), lambda: context.open_target("demo"), icon="demo"
         )
         self._demo.hide()
-        self._card_row = QHBoxLayout()
+        self._card_row = WrapRow()
         self.graphs = LiveGraphs(context, self)
         self._figures = ServerFigures(context, self)
         self._endpoint = EndpointPanel(context, self)
@@ -115,9 +116,10 @@ class OverviewPage(Page):
         self._progress.setRange(0, PROGRESS_STEPS)
         self._progress.setTextVisible(False)
 
-    def _head(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        words = QVBoxLayout()
+    def _head(self) -> WrapRow:
+        told = QWidget(self)
+        words = QVBoxLayout(told)
+        words.setContentsMargins(0, 0, 0, 0)
         words.setSpacing(2)
         first = QHBoxLayout()
         first.setSpacing(10)
@@ -126,11 +128,7 @@ class OverviewPage(Page):
         words.addLayout(first)
         words.addWidget(self._detail)
         words.addWidget(self._progress)
-        row.addLayout(words, 1)
-        row.addWidget(self._open_recording, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._free, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignTop)
-        return row
+        return wrap_row(told, self._open_recording, self._free, self._button, stretch=told)
 
     # -- data ----------------------------------------------------------------------------------
 
@@ -168,7 +166,7 @@ class OverviewPage(Page):
             for i in range(len(snapshot.gpus))
         ]
         for card in self._cards:
-            self._card_row.addWidget(card, 1)
+            self._card_row.add(card, 1)
 
     def _render(self) -> None:
         newest = self._newest

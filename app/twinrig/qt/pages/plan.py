@@ -25,8 +25,9 @@ from twinrig.qt.widgets.memory_panel import MemoryPanel
 from twinrig.qt.widgets.option_field import FaultLabel
 from twinrig.qt.widgets.option_form import OptionForm
 from twinrig.qt.widgets.pairs_table import PairsTable
-from twinrig.qt.widgets.parts import Button, Label, Notice, row
+from twinrig.qt.widgets.parts import Button, Label, Notice
 from twinrig.qt.widgets.profile_head import ProfileHead
+from twinrig.qt.widgets.wrapping import wrap_row
 
 EXPERT_FLAG = "plan-expert"
 
@@ -130,15 +131,15 @@ class PlanPage(Page):
         self._save_as = Button(context, N_("Save as new profile…"), self.save_as, icon="add")
         self._save = Button(context, N_("Save"), self.save, icon="save", tip=N_("Save (Ctrl+S)"))
         layout = QVBoxLayout(self)
-        top = row(self._headline, self._simple, self._expert)
-        top.setStretch(0, 1)
-        layout.addLayout(top)
+        layout.addLayout(
+            wrap_row(self._headline, self._simple, self._expert, stretch=self._headline)
+        )
         layout.addWidget(self._state)
         layout.addWidget(self._notice)
         layout.addWidget(self.memory)
         layout.addWidget(self._scroll, 1)
         layout.addWidget(self._others)
-        layout.addLayout(row(self._show, None, self._revert, self._save_as, self._save))
+        layout.addLayout(wrap_row(self._show, None, self._revert, self._save_as, self._save))
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.save)

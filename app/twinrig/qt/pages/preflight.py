@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QComboBox,
-    QHBoxLayout,
     QHeaderView,
     QSplitter,
     QTreeView,
@@ -32,8 +31,9 @@ from twinrig.qt.widgets.check_detail import CheckDetail
 from twinrig.qt.widgets.check_list import CheckTable
 from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.interrupted_bar import InterruptedBar
-from twinrig.qt.widgets.parts import Button, Label, Notice, row
+from twinrig.qt.widgets.parts import Button, Label, Notice
 from twinrig.qt.widgets.safe_fix_dialog import SafeFixDialog
+from twinrig.qt.widgets.wrapping import WrapRow, wrap_row
 from twinrig.services.preflight import is_about
 
 COUNT_WORDS = (
@@ -103,9 +103,9 @@ class PreflightPage(Page):
         splitter.setStretchFactor(1, 2)
         splitter.setChildrenCollapsible(False)
         layout = QVBoxLayout(self)
-        top = row(self._headline, self._again, self._cancel, self._copy)
-        top.setStretch(0, 1)
-        layout.addLayout(top)
+        layout.addLayout(
+            wrap_row(self._headline, self._again, self._cancel, self._copy, stretch=self._headline)
+        )
         layout.addWidget(self._interrupted)
         layout.addWidget(self._counts)
         layout.addWidget(self._subject)
@@ -116,7 +116,7 @@ class PreflightPage(Page):
         escape.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         escape.activated.connect(self.cancel)
 
-    def _make_tools(self) -> QHBoxLayout:
+    def _make_tools(self) -> WrapRow:
         """Under the headline: what is done to many checks at once, and which are shown."""
         context = self.context
         self._thorough = Button(
@@ -138,7 +138,7 @@ class PreflightPage(Page):
             self._show.addItem("")
         context.texts.bind(self._show, QWidget.setAccessibleName, N_("Which checks are shown"))
         self._show.currentIndexChanged.connect(self._filter)
-        return row(self._thorough, self._safe, None, self._show)
+        return wrap_row(self._thorough, self._safe, None, self._show)
 
     def _make_view(self) -> QTreeView:
         view = _CheckView()

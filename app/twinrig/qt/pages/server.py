@@ -56,6 +56,7 @@ class ServerPage(Page):
         splitter.addWidget(self._stack)
         for number, factor in enumerate(self._SPLIT):
             splitter.setStretchFactor(number, factor)
+        splitter.setSizes([factor * 100 for factor in self._SPLIT])  # in this proportion
         splitter.setChildrenCollapsible(False)
         layout = QVBoxLayout(self)
         layout.addWidget(splitter)

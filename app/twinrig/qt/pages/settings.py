@@ -110,7 +110,8 @@ class SettingsPage(Page):
             settings.interval_s,
             self._set_rate,
         )
-        form.addRow(self._details_box())
+        for widget in self._details_box():
+            form.addRow(widget)
         if self.context.workbench.distros is not None:
             self._distro = DistroChoice(self.context, box)
             label = QLabel(self)
@@ -119,14 +120,19 @@ class SettingsPage(Page):
             form.addRow(label, self._distro)
         return box
 
-    def _details_box(self) -> QCheckBox:
+    def _details_box(self) -> tuple[QCheckBox, QLabel]:
         details = QCheckBox(self)
-        text = N_("Also read PCIe traffic and energy (asks the driver for up to 0.1 s each time)")
+        text = N_("Also read PCIe traffic and energy")
         self.context.texts.bind(details, QCheckBox.setText, text)
         self.context.texts.bind(details, QWidget.setAccessibleName, text)
         details.setChecked(self.context.settings.detailed)
         details.toggled.connect(self._set_details)
-        return details
+        price = N_("Asks the driver for up to 0.1 s each time.")
+        told = ToneLabel(self.context.theme, "muted", self)
+        told.setWordWrap(True)
+        self.context.texts.bind(told, QLabel.setText, price)
+        self.context.texts.bind(details, QWidget.setToolTip, price)
+        return details, told
 
     def _row(
         self,

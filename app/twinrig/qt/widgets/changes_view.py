@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 from twinrig.messages import N_, Message, Translator, message
 from twinrig.qt.viewmodels.changes import ChangeRow, read_changes, undo_text, when_text
 from twinrig.qt.widgets.interrupted_bar import InterruptedBar
-from twinrig.qt.widgets.parts import Button, Label, Notice, mono_font, row
+from twinrig.qt.widgets.parts import Button, Label, Notice, mono_font
+from twinrig.qt.widgets.wrapping import wrap_row
 
 if TYPE_CHECKING:
     from twinrig.domain.errors import TwinrigError
@@ -133,7 +134,7 @@ class ChangesView(QWidget):
         layout.addWidget(self._notice)
         layout.addWidget(self._empty)
         layout.addWidget(splitter, 1)
-        layout.addLayout(row(None, self._undo_all, self._undo))
+        layout.addLayout(wrap_row(None, self._undo_all, self._undo))
         self._splitter = splitter
 
     def reload(self) -> None:

@@ -36,6 +36,7 @@ from twinrig.qt.widgets.exchange_view import ExchangeView
 from twinrig.qt.widgets.parts import Button, Label, Notice, row
 from twinrig.qt.widgets.sampler_panel import SamplerPanel
 from twinrig.qt.widgets.surface import ShareBar
+from twinrig.qt.widgets.wrapping import wrap_row
 from twinrig.services.thinking import Part
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ class ChatPane(QWidget):
         self.input.pasted.connect(self._attach)
         self._send = Button(context, N_("Send"), self.send, icon="play", tip=N_("Enter"))
         self._stop = Button(context, N_("Stop reply"), self.stop, icon="stop", tip=N_("Escape"))
-        head = row(self._who, self._gauge_text, self._gauge, self._new, self._more)
-        head.setStretch(0, 1)
+        head = wrap_row(
+            self._who, self._gauge_text, self._gauge, self._new, self._more, stretch=self._who
+        )
         middle = QHBoxLayout()
         middle.addWidget(self._scroll, 1)
         middle.addWidget(self.settings)

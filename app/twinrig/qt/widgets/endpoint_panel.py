@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QLineEdit, QWidget
 
 from twinrig.domain.supervision import ServerRecord
 from twinrig.messages import N_
@@ -12,6 +12,7 @@ from twinrig.qt.widgets.copy_button import CopyButton
 from twinrig.qt.widgets.labels import Heading, ToneLabel
 from twinrig.qt.widgets.lan_switch import LanSwitch
 from twinrig.qt.widgets.surface import Surface
+from twinrig.qt.widgets.wrapping import wrap_row
 
 
 class EndpointPanel(Surface):
@@ -58,11 +59,7 @@ class EndpointPanel(Surface):
         layout.addWidget(self._heading, 0, 0)
         layout.addWidget(self._hint, 0, 1)
         layout.setColumnStretch(1, 1)
-        row = QHBoxLayout()
-        row.addWidget(self._url, 1)
-        for button in self._buttons:
-            row.addWidget(button)
-        layout.addLayout(row, 1, 0, 1, 2)
+        layout.addLayout(wrap_row(self._url, *self._buttons, stretch=self._url), 1, 0, 1, 2)
         layout.addWidget(self._lan, 2, 0, 1, 2)
 
     def _button(self, label: str, source: object) -> CopyButton:

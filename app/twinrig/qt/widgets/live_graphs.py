@@ -32,9 +32,12 @@ from twinrig.qt.widgets.graph_paint import Mark
 from twinrig.qt.widgets.labels import Heading
 from twinrig.qt.widgets.line_graph import GraphStyle, LineGraph
 from twinrig.qt.widgets.surface import Surface
+from twinrig.qt.widgets.wrapping import WrapRow
 from twinrig.services.history import EVENT_WORDS, RING_S, Minute, Point
 from twinrig.services.history_csv import csv_text
 
+MIN_CHARS = 50
+"""Narrower graphs stand one below the other."""
 REREAD_S = RING_S / 3
 """Minutes are read again before what came since leaves the memory."""
 TONES = {"start": "busy", "ready": "ok", "crash": "fail", "failed": "fail", "fix": "ok"}
@@ -148,16 +151,17 @@ class LiveGraphs(QWidget):
         self.export.clicked.connect(self._export)
         self.load_graph.inspected.connect(self._share_crosshair)
         self.speed_graph.inspected.connect(self._share_crosshair)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._surface(N_("Load"), self.load_graph, ()), 1)
         tools = (self.ranges, self.pause, self.export)
-        row.addWidget(self._surface(N_("Speed"), self.speed_graph, tools), 1)
+        row = WrapRow()
+        row.add(self._surface(N_("Load"), self.load_graph, ()), 1)
+        row.add(self._surface(N_("Speed"), self.speed_graph, tools), 1)
+        self.setLayout(row)
 
     def _surface(self, title: str, graph: LineGraph, tools: tuple[QWidget, ...]) -> Surface:
         surface = Surface(self._context.theme, self)
-        # Equal halves, whatever stands in their heads.
+        # Equal halves, whatever stands in their heads, as long as that has room.
         surface.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
+        surface.setMinimumWidth(self.fontMetrics().averageCharWidth() * MIN_CHARS)
         inside = QVBoxLayout(surface)
         heading = Heading(1.0, surface)
         self._context.texts.bind(heading, QLabel.setText, title)

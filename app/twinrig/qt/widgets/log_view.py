@@ -21,7 +21,8 @@ from PySide6.QtWidgets import (
 
 from twinrig.messages import N_
 from twinrig.qt.viewmodels.log import MAX_LINES, LogUpdate
-from twinrig.qt.widgets.parts import Button, Label, mono_font, row
+from twinrig.qt.widgets.parts import Button, Label, mono_font
+from twinrig.qt.widgets.wrapping import wrap_row
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -98,9 +99,8 @@ class LogView(QWidget):
         save = Button(context, N_("Save as…"), self.save_requested.emit, icon="save")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        tools = row(self._search, previous, following, self.follow, copy, save)
-        tools.setStretch(0, 1)
-        layout.addLayout(tools)
+        tools = (self._search, previous, following, self.follow, copy, save)
+        layout.addLayout(wrap_row(*tools, stretch=self._search))
         layout.addWidget(self.text, 1)
         layout.addWidget(self._note)
         self._note.hide()

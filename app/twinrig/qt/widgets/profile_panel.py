@@ -23,8 +23,9 @@ from twinrig.domain.profile import Profile
 from twinrig.messages import N_
 from twinrig.qt.viewmodels.profiles import ProfileRow, copy_name, profile_rows
 from twinrig.qt.widgets.dialogs import Dialogs
-from twinrig.qt.widgets.parts import Button, Label, Notice, row
+from twinrig.qt.widgets.parts import Button, Label, Notice
 from twinrig.qt.widgets.profile_list import ProfileListModel
+from twinrig.qt.widgets.wrapping import wrap_row
 from twinrig.services.profile_store import write_new
 from twinrig.services.recipes import make_recipe
 
@@ -85,12 +86,13 @@ class ProfilePanel(QWidget):
             tip=N_("Open this profile on the Plan page"),
         )
         self._more = self._make_menu()
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * 24)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(Label(context, N_("Profiles"), scale=1.1))
         layout.addWidget(self.view, 1)
         layout.addWidget(self.notice)
-        layout.addLayout(row(self._new, self._edit_button, self._more, None))
+        layout.addLayout(wrap_row(self._new, self._edit_button, self._more))
 
     def _make_menu(self) -> QToolButton:
         bind = self._context.texts.bind

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from twinrig.messages import N_
 from twinrig.qt.pages.base import PageContext
 from twinrig.qt.viewmodels.figures import FiguresView
 from twinrig.qt.widgets.labels import ToneLabel
 from twinrig.qt.widgets.surface import ShareBar, Surface
+from twinrig.qt.widgets.wrapping import wrap_row
 
 
 class ServerFigures(Surface):
@@ -25,13 +26,9 @@ class ServerFigures(Surface):
         context.texts.bind(self._title, QLabel.setText, N_("Room for conversations"))
         context.texts.bind(self._bar, QWidget.setAccessibleName, N_("KV cache in use"))
         self._facts = ToneLabel(context.theme, "muted", self)
-        head = QHBoxLayout()
-        head.addWidget(self._title)
-        head.addWidget(self._room, 1)
-        head.addWidget(self._facts)
         layout = QVBoxLayout(self)
         layout.setSpacing(4)
-        layout.addLayout(head)
+        layout.addLayout(wrap_row(self._title, self._room, self._facts, stretch=self._room))
         layout.addWidget(self._bar)
         context.texts.changed.connect(self._render)
         self.hide()

@@ -40,11 +40,12 @@ from twinrig.qt.widgets.dialogs import Dialogs
 from twinrig.qt.widgets.failure_box import FailureBox
 from twinrig.qt.widgets.fix_dialog import FixDialog
 from twinrig.qt.widgets.log_view import LogView
-from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon, row
+from twinrig.qt.widgets.parts import Button, Label, Notice, ToneIcon
 from twinrig.qt.widgets.phase_list import PhaseList
 from twinrig.qt.widgets.proof_dialog import ProofDialog
 from twinrig.qt.widgets.report_dialog import ReportDialog
 from twinrig.qt.widgets.way_back import WayBack
+from twinrig.qt.widgets.wrapping import wrap_row
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -145,14 +146,13 @@ class ServerPane(QWidget):
         self._layout_parts()
 
     def _layout_parts(self) -> None:
-        head = row(self._icon, self._state, self._prove, self._report)
-        head.setStretch(1, 1)
+        head = wrap_row(self._icon, self._state, self._prove, self._report, stretch=self._state)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 0, 0, 0)
         layout.addLayout(head)
         layout.addWidget(self._detail)
         layout.addLayout(
-            row(self._start, self._stop, self._restart, self._copy_url, None, self._autostart)
+            wrap_row(self._start, self._stop, self._restart, self._copy_url, None, self._autostart)
         )
         for widget in (self._notice, self._warning, self._failure):
             layout.addWidget(widget)
