@@ -93,7 +93,9 @@ def test_levers_change_a_setting_and_keep_their_word(page) -> None:
     button = page.memory.levers[0]
     lever = page.memory.answer.levers[0]
     before = page.memory.answer.plan.max_context_tokens
-    assert f"+{lever.gain_tokens:,}" in button.text()
+    sentence = page.context.texts.tr(lever.text)
+    assert button.text() == f"{sentence} +{lever.gain_tokens:,} tokens"
+    assert button.toolTip().split()[0] == lever.setting, "the name that the engine uses"
     button.click()
     assert page.model.build()[0].settings[lever.setting] == lever.value
     limit = page.memory.answer.limit

@@ -26,7 +26,8 @@ from twinrig.qt.viewmodels.sizing import (
     setup_of,
 )
 from twinrig.qt.widgets.memory_bars import MemoryBars
-from twinrig.qt.widgets.parts import Button, Label, ToneIcon, row
+from twinrig.qt.widgets.parts import Button, Label, ToneIcon
+from twinrig.qt.widgets.wrapping import wrap_row
 
 if TYPE_CHECKING:
     from twinrig.qt.pages.base import PageContext
@@ -84,9 +85,7 @@ class MemoryPanel(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
-        head = row(self.icon, self.verdict, self.longest)
-        head.setStretch(1, 1)
-        layout.addLayout(head)
+        layout.addLayout(wrap_row(self.icon, self.verdict, self.longest, stretch=self.verdict))
         layout.addWidget(self.bars)
         sliders = QGridLayout()
         for column, (text, slider) in enumerate(
@@ -97,7 +96,7 @@ class MemoryPanel(QFrame):
             sliders.setColumnStretch(2 * column + 1, 3 if column == 0 else 1)
         layout.addLayout(sliders)
         layout.addWidget(self._more)
-        layout.addLayout(row(*self.levers, None))
+        layout.addLayout(wrap_row(*self.levers))
         layout.addWidget(self.measured)
         layout.addWidget(self.details)
 
@@ -223,12 +222,11 @@ class MemoryPanel(QFrame):
             if number < len(found):
                 lever = found[number]
                 button.set_text(
-                    N_("{setting} {value}: +{tokens} tokens"),
-                    setting=lever.setting.replace("_", "-"),
-                    value=lever.value,
+                    N_("{change} +{tokens} tokens"),
+                    change=lever.text,
                     tokens=f"{lever.gain_tokens:,}",
                 )
-                self._context.texts.bind(button, QWidget.setToolTip, lever.text)
+                button.setToolTip(f"{lever.setting} {lever.value}".strip())
 
     def _levers(self) -> tuple[Lever, ...]:
         """Those that are a setting of the profile; another model is another matter."""
