@@ -1,4 +1,5 @@
-"""KV cache needs against vLLM's own code: every byte and every group must agree.
+"""Against vLLM's own code: KV cache needs, where every byte and every group must agree, and what it
+makes of configurations, which must be what stands in the fixture that unit tests compare with.
 
 Holds for 0.30 and later, whose functions are called by name; another version skips.
 """
@@ -25,6 +26,9 @@ pytestmark = [
     pytest.mark.skipif(not ENVIRONMENT, reason="TWINRIG_REAL_VLLM names no environment"),
 ]
 SCRIPT = Path(__file__).with_name("pools_of_vllm.py")
+SHAPES_SCRIPT = Path(__file__).with_name("shapes_of_vllm.py")
+SHAPES = Path(__file__).parents[1] / "fixtures" / "vllm_shapes.jsonl"
+EVERY = 6
 LATENT = ("latent", "sparse", "kimi")
 
 
@@ -105,3 +109,23 @@ def test_every_pool_is_that_of_the_engine() -> None:
     ]
     assert len(asked) > 300
     assert wrong == []
+
+
+def test_the_engine_makes_of_configurations_what_the_fixture_says() -> None:
+    """Every sixth: loading the classes takes most of a minute."""
+    chosen = [json.loads(line) for line in SHAPES.read_text("utf-8").splitlines()[::EVERY]]
+    asked = "".join(json.dumps({"name": c["name"], "config": c["config"]}) + "\n" for c in chosen)
+    done = subprocess.run(
+        [str(Path(ENVIRONMENT) / "bin" / "python"), str(SHAPES_SCRIPT)],
+        input=asked,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    if "ImportError" in done.stderr:
+        pytest.skip("this vLLM has other modules")
+    lines = [x for x in done.stdout.splitlines() if x.startswith("CASE ")]
+    answers = [json.loads(line.removeprefix("CASE ")) for line in lines]
+    assert len(answers) == len(chosen) > 8, done.stderr[-2000:]
+    assert answers == chosen

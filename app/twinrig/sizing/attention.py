@@ -33,17 +33,21 @@ def read_attention(config: Config, word: str, layer: int, *, owns_cache: bool) -
         kv_heads=_kv_heads(config, heads, layer, kind, block),
         head_dim=(config.integer("swa_head_dim") if swa else None) or head_dim,
         value_dim=value_dim or head_dim,
-        window=_window(config, kind),
+        window=_window(config, kind, layer),
         gated=config.flag("attn_output_gate") or config.has("full_attention_interval"),
         owns_cache=owns_cache,
         shares_values=special and config.flag("attention_k_eq_v"),
+        input_width=config.integer("attention_hidden_size") or 0,
     )
 
 
 def _latent(config: Config, heads: int, owns_cache: bool) -> Attention:
+    rope_dim = config.integer("qk_rope_head_dim")
+    if rope_dim is None:
+        raise missing("qk_rope_head_dim")
     latent = Latent(
         rank=config.need("kv_lora_rank"),
-        rope_dim=config.need("qk_rope_head_dim"),
+        rope_dim=rope_dim,
         nope_dim=config.integer("qk_nope_head_dim") or 128,
         value_dim=config.integer("v_head_dim") or 128,
         query_rank=config.integer("q_lora_rank") or 0,
@@ -99,9 +103,9 @@ def _kv_heads(
     return config.integer(*names, layer=layer) or heads
 
 
-def _window(config: Config, kind: AttentionKind) -> int:
+def _window(config: Config, kind: AttentionKind, layer: int) -> int:
     if kind is AttentionKind.SLIDING:
-        return config.need("sliding_window", "sliding_window_size")
+        return config.need("sliding_window", "sliding_window_size", layer=layer)
     if kind is AttentionKind.CHUNKED:
         return config.need("attention_chunk_size")
     return 0

@@ -22,6 +22,7 @@ _WORDS = {
     "global": FULL,
     "global_attention": FULL,
     "sparse_attention": FULL,
+    "indexed_attention": FULL,
     SLIDING: SLIDING,
     "sliding": SLIDING,
     "local": SLIDING,
@@ -43,7 +44,27 @@ _WORDS = {
     MLP_ONLY: MLP_ONLY,
     MOE_ONLY: MOE_ONLY,
 }
+_PARTS = (
+    ("sliding", SLIDING),
+    ("window", SLIDING),
+    ("local", SLIDING),
+    ("chunk", CHUNKED),
+    ("linear", LINEAR),
+    ("delta", LINEAR),
+    ("mamba", MAMBA),
+    ("conv", CONV),
+    ("attention", FULL),
+    ("attn", FULL),
+)
+"""For words that are not known, in this order."""
 _LETTERS = {"M": MAMBA, "*": FULL, "-": MLP_ONLY, "E": MOE_ONLY}
+_LISTS = ("layer_types", "layers_block_type")
+_LINEAR_KEYS = (
+    "linear_num_value_heads",
+    "linear_num_heads",
+    "linear_attn_config",
+    "attn_type_list",
+)
 _MAMBA_KEYS = ("mamba_d_state", "mamba_d_ssm", "ssm_state_size", "state_size")
 
 Finder = Callable[[Config, int], tuple[str, ...] | None]
@@ -57,7 +78,7 @@ def layer_kinds(config: Config, count: int) -> tuple[tuple[str, ...], Message | 
     for finder in _FINDERS:
         found = finder(config, count)
         if found is not None:
-            return found, None
+            return _meant(config, found), _guess_note(config, found)
     if config.has(*_MAMBA_KEYS):
         if not config.has("num_attention_heads"):
             return (MAMBA,) * count, None
@@ -70,8 +91,27 @@ def layer_kinds(config: Config, count: int) -> tuple[tuple[str, ...], Message | 
     return (FULL,) * count, None
 
 
+def counted(config: Config) -> int | None:
+    """Number of layers that a list of them names, where the configuration gives no number."""
+    for name in (*_LISTS, "hybrid_override_pattern"):
+        value = config.get(name)
+        if isinstance(value, (list, str)) and value:
+            return len(value)
+    return None
+
+
+def _meant(config: Config, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Newer configurations call every layer with a state a linear one, and some call a layer
+    hybrid that has none; the keys tell which."""
+    if not config.has(*_MAMBA_KEYS):
+        return tuple(FULL if word == BOTH else word for word in words)
+    if not config.has(*_LINEAR_KEYS):
+        return tuple(MAMBA if word == LINEAR else word for word in words)
+    return words
+
+
 def _listed(config: Config, count: int) -> tuple[str, ...] | None:
-    for name in ("layer_types", "layers_block_type", "block_types"):
+    for name in (*_LISTS, "block_types"):
         words = config.words(name)
         if words:
             if name == "block_types":  # a pattern that repeats
@@ -95,14 +135,32 @@ def _exact(name: str, words: Sequence[str], count: int) -> Sequence[str]:
 
 
 def _known(name: str, word: str) -> str:
-    if word not in _WORDS:
+    kind = _WORDS.get(word) or _guessed(word)
+    if kind is None:
         raise UnsizableError(
             message(
                 "{key} names a kind of layer that is not known: {word}.", key=name, word=word[:40]
             ),
             message("A newer Twinrig may know it."),
         )
-    return _WORDS[word]
+    return kind
+
+
+def _guessed(word: str) -> str | None:
+    """Kind of a word that is not known but says what it is."""
+    return next((kind for part, kind in _PARTS if part in word), None)
+
+
+def _guess_note(config: Config, found: tuple[str, ...]) -> Message | None:
+    words = {w for name in _LISTS for w in config.words(name) or () if w not in _WORDS}
+    if BOTH in found and not config.has(*_MAMBA_KEYS):
+        words |= {w for name in _LISTS for w in config.words(name) or () if _WORDS.get(w) == BOTH}
+    if not words:
+        return None
+    return message(
+        "Layers of a kind that is not known, {word}, are counted as what their name says.",
+        word=", ".join(sorted(words))[:80],
+    )
 
 
 def _override_pattern(config: Config, count: int) -> tuple[str, ...] | None:
@@ -193,6 +251,14 @@ def _alternating(config: Config, count: int) -> tuple[str, ...] | None:
     return tuple(FULL if i % 2 else SLIDING for i in range(count))
 
 
+def _late_windows(config: Config, count: int) -> tuple[str, ...] | None:
+    """Only layers from a number on slide, where windows are switched on at all."""
+    first = config.integer("max_window_layers")
+    if first is None or not config.flag("use_sliding_window") or not _slides(config):
+        return None
+    return tuple(FULL if i < first else SLIDING for i in range(count))
+
+
 def _slides(config: Config) -> bool:
     return bool(config.integer("sliding_window")) and config.flag("use_sliding_window", True)
 
@@ -207,5 +273,6 @@ _FINDERS: tuple[Finder, ...] = (
     _period,
     _chunks,
     _window_pattern,
+    _late_windows,
     _alternating,
 )

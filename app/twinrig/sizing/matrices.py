@@ -53,13 +53,16 @@ def _attention(attention: Attention, hidden: int) -> Iterator[Matrix]:
     if attention.latent is not None:
         yield from _latent(attention, hidden)
         return
+    if attention.borrows_weights:
+        return
     width = attention.heads * attention.head_dim
-    yield Matrix(hidden, width, Role.LINEAR, 2 if attention.gated else 1)
+    source = attention.input_width or hidden
+    yield Matrix(source, width, Role.LINEAR, 2 if attention.gated else 1)
     yield Matrix(attention.heads * attention.value_dim, hidden, Role.LINEAR)
     if attention.owns_cache:
-        yield Matrix(hidden, attention.kv_heads * attention.head_dim, Role.KV)
+        yield Matrix(source, attention.kv_heads * attention.head_dim, Role.KV)
         if not attention.shares_values:
-            yield Matrix(hidden, attention.kv_heads * attention.value_dim, Role.KV)
+            yield Matrix(source, attention.kv_heads * attention.value_dim, Role.KV)
 
 
 def _latent(attention: Attention, hidden: int) -> Iterator[Matrix]:

@@ -14,8 +14,13 @@ _WIDTH = (
     "n_inner",
     "ffn_dim",
     "block_ff_dim",
+    "ff_intermediate_size",
     "shared_intermediate_size",
 )
+_OLD_WIDTH = ("n_inner", "ffn_dim", "expansion_ratio", "apply_residual_connection_post_layernorm")
+"""Keys of classes without a gate; what they leave out is four times the hidden size."""
+_PARALLEL = ("use_parallel_residual",)
+_ACTIVATION = ("mlp_hidden_act", "hidden_act", "activation", "activation_function")
 _EXPERTS = (
     "num_experts",
     "num_local_experts",
@@ -31,7 +36,7 @@ def read_mlp(config: Config, layer: int, *, only_experts: bool = False) -> Mlp |
     if block.get("no_op"):
         return Mlp()
     matrices = _matrices(config)
-    experts = config.integer(*_EXPERTS, layer=layer) or 0
+    experts = config.integer(*_EXPERTS, layer=layer) or _nested(config, "moe_num_experts")
     if experts > 1 and (only_experts or _has_experts(config, layer)):
         return _moe(config, layer, experts, matrices)
     width = _dense_width(config, layer, block)
@@ -47,10 +52,13 @@ def _dense_width(config: Config, layer: int, block: Mapping[str, object]) -> int
         hidden = config.need("hidden_size")
         return -(-int(2 * factor * hidden / 3) // 256) * 256
     width = config.integer("intermediate_size_mlp", *_WIDTH, layer=layer)
-    if width is None and config.has("multi_query", "new_decoder_architecture"):
-        return 4 * config.need("hidden_size")  # the width that such configurations leave out
-    nested = config.part("ffn_config").get("ffn_hidden_size")
-    if width is None and isinstance(nested, int):
+    if width is None and (
+        config.has("multi_query", "new_decoder_architecture") or config.names(*_OLD_WIDTH)
+    ):
+        times = config.integer("expansion_ratio") or 4  # what such configurations leave out
+        return times * config.need("hidden_size", "n_embd", "d_model")
+    nested = _nested(config, "ffn_hidden_size")
+    if width is None and nested:
         return nested
     if width and config.flag("block_auto_adjust_ff_dim"):
         width = _adjusted(config, width)
@@ -84,7 +92,7 @@ def _moe(config: Config, layer: int, experts: int, matrices: int) -> Mlp | None:
         "moe_ffn_hidden_size",
         "intermediate_size",
         layer=layer,
-    )
+    ) or _nested(config, "ffn_hidden_size")
     if not width:
         return None
     shared = config.integer(
@@ -93,15 +101,27 @@ def _moe(config: Config, layer: int, experts: int, matrices: int) -> Mlp | None:
     if shared is None:
         count = (
             config.integer(
-                "n_shared_experts", "num_shared_experts", "num_shared_expert", layer=layer
+                "n_shared_experts",
+                "num_shared_experts",
+                "num_shared_expert",
+                "moe_num_shared_experts",
+                layer=layer,
             )
             or 0
         )
         shared = count * width
         if not count and config.has("shared_intermediate_size"):
             shared = config.integer("shared_intermediate_size") or 0
+        elif not count and config.has("interleave_moe_layer_step"):
+            shared = width  # such layers always have one shared expert
     dense = _beside(config)
     return Mlp(dense, matrices, experts, width, shared)
+
+
+def _nested(config: Config, name: str) -> int:
+    """A number of the feed-forward part where that has a section of its own, 0 without."""
+    value = config.part("ffn_config").get(name)
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _beside(config: Config) -> int:
@@ -116,8 +136,17 @@ def _has_experts(config: Config, layer: int) -> bool:
     dense = config.numbers("mlp_only_layers")
     if dense and layer in dense:
         return False
-    first = config.integer("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers")
+    first = config.integer(
+        "first_k_dense_replace",
+        "moe_layer_num_skipped",
+        "num_dense_layers",
+        "moe_layer_start_index",
+        layer=0,
+    )
     if first and layer < first:
+        return False
+    last = config.get("moe_layer_end_index")
+    if isinstance(last, int) and 0 <= last < layer:  # -1: the last one
         return False
     chosen = config.numbers("moe_layers")
     if chosen:
@@ -139,12 +168,17 @@ def _has_experts(config: Config, layer: int) -> bool:
 
 
 def _matrices(config: Config) -> int:
-    plain = config.text("mlp_hidden_act") or config.text("hidden_act") or config.text("activation")
-    if config.has("hybrid_override_pattern") or config.flag("new_decoder_architecture"):
+    """2 without a gate: plain activations, and the keys of classes that never have one."""
+    plain = next((text for name in _ACTIVATION if (text := config.text(name))), "")
+    if plain in ("swiglu", "gegelu"):
+        return 3
+    if config.has("hybrid_override_pattern", "multi_query") or config.names(*_OLD_WIDTH):
         return 2
-    if config.has("multi_query"):
+    if config.flag("new_decoder_architecture") or config.text("mlp_type") == "default":
         return 2
-    return 2 if plain in ("relu2", "relu") else 3
+    if plain.startswith("gelu") and (config.flag("use_bias") or config.names(*_PARALLEL)):
+        return 2
+    return 2 if plain in ("relu2", "relu", "gelu_new", "gelu_fast", "xielu") else 3
 
 
 def _block(config: Config, layer: int) -> Mapping[str, object]:

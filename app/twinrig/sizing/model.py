@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from twinrig.messages import Message, message
 from twinrig.sizing.attention import read_attention
 from twinrig.sizing.families import with_family_defaults
-from twinrig.sizing.kinds import BOTH, CONV, LINEAR, MAMBA, MLP_ONLY, MOE_ONLY, layer_kinds
+from twinrig.sizing.kinds import BOTH, CONV, LINEAR, MAMBA, MLP_ONLY, MOE_ONLY, counted, layer_kinds
 from twinrig.sizing.mlp import read_mlp
-from twinrig.sizing.reading import MAX_LAYERS, Config, missing
+from twinrig.sizing.reading import MAX_LAYERS, PER_LAYER, Config, missing
 from twinrig.sizing.shape import Layer, Mlp, ModelShape, Vision
 from twinrig.sizing.states import read_state
 
 _COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _STATE_WORDS = (LINEAR, MAMBA, CONV, BOTH)
 _NO_MLP = Mlp()
+_WIDEST = 8
+"""The feed-forward part of an encoder is never so many times as wide as its layers."""
 USUAL_ENCODER = 420_000_000
 """Parameters of the encoder that most models with images carry (27 layers of 1152)."""
 
@@ -27,7 +30,7 @@ def read_model(whole: Mapping[str, Any]) -> ModelShape:
     Raises UnsizableError that names the missing or wrong key.
     """
     config = Config(with_family_defaults(whole))
-    count = config.need(*_COUNT)
+    count = config.integer(*_COUNT) or counted(config) or config.need(*_COUNT)
     if count > MAX_LAYERS:
         raise missing(_COUNT[0])
     words, fallback = layer_kinds(config, count)
@@ -59,19 +62,21 @@ def read_model(whole: Mapping[str, Any]) -> ModelShape:
 def _layers(config: Config, words: tuple[str, ...]) -> tuple[Layer, ...]:
     shared_from = len(words) - (config.integer("num_kv_shared_layers") or 0)
     mixer_only = any(word in (MLP_ONLY, MOE_ONLY) for word in words)
+    blocks = config.integer("num_mem_blocks") or 0  # so many, used by all layers that have both
     known: dict[tuple[object, ...], Layer] = {}
     varies = _varies(config)
     found = []
     for number, word in enumerate(words):
         owns = number < shared_from
-        mlp = (
-            _NO_MLP
-            if mixer_only and word not in (MLP_ONLY, MOE_ONLY)
-            else read_mlp(config, number, only_experts=word == MOE_ONLY)
-        )
-        key = (word, owns, mlp, number if varies else 0)
+        copied = bool(blocks) and words[:number].count(BOTH) >= blocks
+        alone = mixer_only and word not in (MLP_ONLY, MOE_ONLY)
+        alone = alone or (bool(blocks) and (word != BOTH or copied))
+        mlp = _NO_MLP if alone else read_mlp(config, number, only_experts=word == MOE_ONLY)
+        key = (word, owns, mlp, copied, number if varies else 0)
         if key not in known:
             known[key] = _layer(config, word, number, owns, mlp)
+            if copied:
+                known[key] = _without_weights(known[key])
         found.append(known[key])
     return tuple(found)
 
@@ -86,6 +91,13 @@ def _layer(config: Config, word: str, number: int, owns: bool, mlp: Mlp | None) 
     return Layer(attention, state, mlp)
 
 
+def _without_weights(layer: Layer) -> Layer:
+    """A layer whose attention is computed with the weights of another one."""
+    if layer.attention is None:
+        return layer
+    return replace(layer, attention=replace(layer.attention, borrows_weights=True))
+
+
 def _varies(config: Config) -> bool:
     """Whether attention differs from layer to layer beyond its kind."""
     names = (
@@ -95,7 +107,7 @@ def _varies(config: Config) -> bool:
         "num_attention_heads",
         "block_configs",
     )
-    return any(isinstance(config.get(name), list) for name in names)
+    return config.has(PER_LAYER) or any(isinstance(config.get(name), list) for name in names)
 
 
 def _unknown(config: Config, layers: tuple[Layer, ...]) -> tuple[str, ...]:
@@ -140,7 +152,13 @@ def _vision(config: Config, hidden: int) -> Vision | None:
     width = number("hidden_size", "embed_dim", "width")
     depth = number("depth", "num_hidden_layers", "num_layers", "layers")
     inner = number("intermediate_size") or 4 * width
-    layers = depth * (4 * width * width + 2 * width * inner)
+    if inner > _WIDEST * width:  # that of the merger
+        inner = number("out_hidden_size") or inner
+    gated = part.get("hidden_act") == "silu"
+    heads, kv = number("num_attention_heads", "num_heads"), number("num_key_value_heads")
+    shared = kv / heads if 0 < kv <= heads else 1
+    attention = int((2 + 2 * shared) * width * width)
+    layers = depth * (attention + (3 if gated else 2) * width * inner)
     merge = max(1, number("spatial_merge_size")) ** 2
     mergers = 1 + len(part.get("deepstack_visual_indexes") or ())
     joined = width * merge

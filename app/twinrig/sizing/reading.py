@@ -14,6 +14,8 @@ MAX_CONFIG_BYTES = 4 * 2**20
 MAX_LAYERS = 4096
 _TEXT_PARTS = ("text_config", "language_config", "llm_config", "thinker_config", "text_model")
 _LARGEST = 10**9
+PER_LAYER = "per_layer_config"
+"""What differs in single layers: the number of a layer, as a text, to keys and values."""
 
 
 def parse_config(data: bytes | str) -> dict[str, Any]:
@@ -42,10 +44,15 @@ class Config:
     def __init__(self, whole: Mapping[str, Any]) -> None:
         self.whole = whole
         self._text = _language_part(whole)
+        self._of_layer = _single_layers(self.part(PER_LAYER))
 
     def has(self, *names: str) -> bool:
         """Whether one of the keys holds anything but null."""
         return any(self.get(name) is not None for name in names)
+
+    def names(self, *names: str) -> bool:
+        """Whether one of the keys is there, be it null: configurations of a class name all."""
+        return any(name in self._text or name in self.whole for name in names)
 
     def get(self, name: str) -> Any:
         """Value of a key, looked up in the language part first; None when missing."""
@@ -53,12 +60,15 @@ class Config:
         return self.whole.get(name) if value is None else value
 
     def integer(self, *names: str, layer: int | None = None) -> int | None:
-        """A whole number >= 0 under the first key that holds one; lists give that of ``layer``.
+        """A whole number >= 0 under the first key that holds one; lists give that of ``layer``,
+        as does what is said of that layer alone.
 
         Raises UnsizableError for a value that is no such number.
         """
+        own = self._of_layer.get(layer, {}) if layer is not None else {}
         for name in names:
-            value = self.get(name)
+            value = own.get(name)
+            value = self.get(name) if value is None else value
             if isinstance(value, (list, tuple)):
                 value = _of_layer(value, layer)
             if value is not None:
@@ -142,6 +152,14 @@ def _language_part(whole: Mapping[str, Any]) -> Mapping[str, Any]:
             break
         part = inner
     return part
+
+
+def _single_layers(part: Mapping[str, Any]) -> Mapping[int, Mapping[str, Any]]:
+    return {
+        int(number): keys
+        for number, keys in part.items()
+        if number.isascii() and number.isdecimal() and isinstance(keys, Mapping)
+    }
 
 
 def _of_layer(value: Sequence[Any], layer: int | None) -> Any:

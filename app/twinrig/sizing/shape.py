@@ -49,7 +49,9 @@ class Latent:
 class Attention:
     """One attention layer. ``window`` in tokens (sliding, chunked). ``index_dim`` > 0: sparse.
 
-    ``owns_cache`` is False for layers that use another layer's keys and values.
+    ``owns_cache`` is False for layers that use another layer's keys and values, and
+    ``borrows_weights`` True for those that use another layer's weights. ``input_width`` 0: the
+    hidden size.
     """
 
     kind: AttentionKind
@@ -64,6 +66,8 @@ class Attention:
     gated: bool = False
     owns_cache: bool = True
     shares_values: bool = False
+    borrows_weights: bool = False
+    input_width: int = 0
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,18 @@ def _linear(config: Config) -> State:
             _STORAGE.get(config.text("mamba_ssm_dtype"), 2),
         )
     part = config.part("linear_attn_config")
+    if config.has("linear_num_heads"):
+        part = {
+            "num_heads": config.need("linear_num_heads"),
+            "head_dim": config.need("linear_head_dim"),
+            "short_conv_kernel_size": config.integer("linear_conv_kernel_dim"),
+        }
     heads, width = part.get("num_heads"), part.get("head_dim")
     if isinstance(heads, int) and isinstance(width, int):
         kernel = part.get("short_conv_kernel_size")
         kernel = kernel if isinstance(kernel, int) else 4
         return State(StateKind.KIMI_DELTA, heads, heads, width, width, kernel, 4)
-    if config.has("attn_type_list"):
+    if config.has("attn_type_list", "linear_attn_alpha_factor"):
         heads = config.need("num_attention_heads")
         width = config.integer("head_dim") or config.need("hidden_size") // heads
         return State(StateKind.LIGHTNING, heads, heads, width, width, 1, 4)
@@ -51,7 +57,7 @@ def _linear(config: Config) -> State:
 
 
 def _heads(config: Config) -> int | None:
-    return config.integer("mamba_n_heads", "mamba_num_heads", "n_mamba_heads")
+    return config.integer("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
 
 
 def _mamba1(config: Config) -> State:
@@ -69,7 +75,7 @@ def _mamba1(config: Config) -> State:
 
 
 def _mamba2(config: Config) -> State:
-    heads = _heads(config) or config.integer("num_heads")
+    heads = _heads(config)
     if not heads:
         raise missing("mamba_n_heads")
     width = config.integer("mamba_d_head", "mamba_head_dim", "mamba_headdim", "head_dim")

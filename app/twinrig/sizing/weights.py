@@ -87,7 +87,8 @@ def weights_bytes(
     total /= pp
     tables = 1 if shape.tied and pp == 1 else 2
     total += tables * shape.vocabulary * shape.hidden * 2 / tp / (1 if pp == 1 else 2)
-    total += shape.per_layer_vocabulary * shape.per_layer_width * len(shape.layers) * 2 / pp
+    beside = shape.per_layer_vocabulary + (shape.hidden if shape.per_layer_width else 0)
+    total += beside * shape.per_layer_width * len(shape.layers) * 2 / tp / pp
     if vision and shape.vision is not None:
         total += shape.vision.parameters * 2
     return int(total) + _rotary_table(shape) + BESIDE
