@@ -54,6 +54,6 @@ def test_count_tokens(text: str, count: int) -> None:
 @pytest.mark.parametrize("question", ["Hello", "こんにちは"])
 def test_a_reply_is_never_a_loop(question: str) -> None:
     """By chance the same sentence four times would be one; a benchmark would tell it as a fault."""
-    for number in range(300):
+    for number in (*range(100), 487, 770, 900, 1288):  # the last ones were loops once
         tokens, _ended = reply_tokens(f"{question} {number}", 1, 160, ignore_end=True)
         assert find_loop("".join(tokens)) is None, number
