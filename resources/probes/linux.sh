@@ -149,6 +149,16 @@ probe_environment() {
   done
 }
 
+# checked=yes, config LINE, schema LINE: tabbyAPI's configuration and its config models
+probe_tabby_config() {
+  local folder=${VENV%/*} file
+  echo "checked=yes"
+  [ -n "$VENV" ] || return 0
+  for file in config:config.yml schema:common/config_models.py; do
+    [ ! -r "$folder/${file#*:}" ] || head -c 131072 "$folder/${file#*:}" | tr -d '\r' | sed "s/^/${file%%:*} /"
+  done
+}
+
 # source FILE TEXT: lines by which a checkout without versions tells whether it has a known fault
 list_source() {
   local file=endpoints/OAI/utils/chat_completion.py

@@ -53,7 +53,8 @@ def read_sections(text: str, path: str) -> dict[str, Any]:
         data = YAML(typ="safe", pure=True).load(text.removeprefix(_BOM))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reason = message("it is not valid YAML: {fault}", fault=str(error.problem or "")[:120])
+        problem = str(error.problem or "").partition(" with value")[0]  # it may be a key
+        reason = message("it is not valid YAML: {fault}", fault=problem[:120])
         raise ConfigRefusedError(path, reason, mark.line + 1 if mark else None) from error
     except (YAMLError, ValueError, RecursionError, TypeError) as error:
         raise ConfigRefusedError(

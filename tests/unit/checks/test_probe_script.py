@@ -263,6 +263,24 @@ def test_a_checkout_around_the_environment_shows_its_telling_lines(tmp_path: Pat
     ]
 
 
+def test_tabbyapis_own_files_come_line_by_line(tmp_path: Path) -> None:
+    put(tmp_path, "tabby/config.yml", "# c\r\nmodel:\r\n  x: 1\r\n")
+    put(tmp_path, "tabby/common/config_models.py", "class A:\n    x: int\n")
+    lines = ask("tabby_config", environment=f"{tmp_path}/tabby/venv")["tabby_config"].stdout
+    assert lines.splitlines() == [
+        "checked=yes",
+        "config # c",
+        "config model:",
+        "config   x: 1",
+        "schema class A:",
+        "schema     x: int",
+    ]
+    assert (
+        ask("tabby_config", environment=f"{tmp_path}/none/venv")["tabby_config"].stdout
+        == "checked=yes\n"
+    )
+
+
 def test_environment_that_is_missing_or_lost_its_python(tmp_path: Path) -> None:
     gone = ask("environment", environment=str(tmp_path / "gone"))["environment"]
     assert gone.stdout == "missing=yes\n"
