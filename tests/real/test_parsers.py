@@ -63,7 +63,8 @@ def samples(option: Option) -> list[SettingValue]:
         return [("1",), ("1", "2")]
     if kind is OptionKind.JSON:
         return ["{}"]
-    return ["{{ messages }}" if option.id == "chat_template" else "sample"]
+    texts = {"chat_template": "{{ messages }}", "device_ids": "0,1"}
+    return [texts.get(option.id, "sample")]
 
 
 def same(option: Option, asked: SettingValue, understood: object) -> bool:
@@ -74,6 +75,8 @@ def same(option: Option, asked: SettingValue, understood: object) -> bool:
         return isinstance(understood, list) and [str(part) for part in understood] == list(asked)
     if isinstance(asked, bool):
         return understood is asked
+    if isinstance(understood, list):
+        understood = ",".join(map(str, understood))
     return str(understood) == str(asked)
 
 

@@ -30,6 +30,11 @@ def text_fault() -> Message:
     return message("must not be empty, begin with a hyphen or hold control characters")
 
 
+def no_card() -> Message:
+    """For a list of visible cards that is empty."""
+    return message("shows the server no card at all; name the cards, or remove it")
+
+
 def check_identity(profile: Profile) -> Iterator[FieldError]:
     """Id, machine, model folder and served name."""
     if not PROFILE_ID.fullmatch(profile.id):
@@ -41,7 +46,7 @@ def check_identity(profile: Profile) -> Iterator[FieldError]:
             "nodes", message("must name one machine; several machines are not supported yet")
         )
     path = profile.model.path
-    if not path:
+    if not path.strip("/"):
         yield FieldError("model.path", message("must name the model's folder"))
     elif not path.startswith("/") or unprintable(path):
         yield FieldError(

@@ -15,6 +15,7 @@ from twinrig.engines.field_rules import (
     check_environment,
     check_identity,
     check_settings,
+    no_card,
     text_fault,
     unprintable,
 )
@@ -149,14 +150,31 @@ def _parallel(profile: Profile, settings: Settings) -> Iterator[FieldError]:
             "settings.autosplit_reserve",
             message("has no effect beside gpu_split; remove one of the two"),
         )
+    yield from _shares(settings.get("gpu_split"), together)
     visible = profile.env.get("CUDA_VISIBLE_DEVICES")
-    if together and visible is not None:
+    if visible is not None:
         cards = {card.strip() for card in visible.value.split(",") if card.strip()}
-        if len(cards) < 2:
+        if not cards:
+            yield FieldError("env.CUDA_VISIBLE_DEVICES", no_card())
+        elif together and len(cards) < 2:
             yield FieldError(
                 "settings.tensor_parallel",
                 message("is ignored with the one card that CUDA_VISIBLE_DEVICES shows"),
             )
+
+
+def _shares(split: SettingValue | None, together: bool) -> Iterator[FieldError]:
+    """An empty list leaves it to exllamav3; a card with 0 is left out."""
+    if not isinstance(split, tuple) or not split or not all(_is_number(v) for v in split):
+        return
+    used = sum(float(v) > 0 for v in split)
+    if used == 0:
+        yield FieldError("settings.gpu_split", message("gives no card anything; empty it instead"))
+    elif together and used < 2:
+        yield FieldError(
+            "settings.gpu_split",
+            message("must give something to two cards at least under tensor_parallel"),
+        )
 
 
 def _draft(settings: Settings) -> Iterator[FieldError]:

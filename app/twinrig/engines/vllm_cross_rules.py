@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from twinrig.domain.errors import FieldError
 from twinrig.domain.options import SettingValue
 from twinrig.domain.profile import Profile
-from twinrig.engines.field_rules import is_loopback
+from twinrig.engines.field_rules import is_loopback, no_card
 from twinrig.engines.vllm_defaults import in_range
 from twinrig.messages import message
 
@@ -36,7 +36,17 @@ def _by_version(profile: Profile, settings: Settings) -> Iterator[FieldError]:
             "settings.context_length",
             message("-1 is known to vLLM 0.19 and later; give a number of tokens"),
         )
+    if str(settings.get("quantization", "")).startswith("exl"):
+        yield FieldError(
+            "settings.quantization",
+            message("is a format of exllamav3; use tabbyAPI for this model"),
+        )
     kind = str(settings.get("kv_cache_dtype", ""))
+    if "," in kind:
+        yield FieldError(
+            "settings.kv_cache_dtype",
+            message("{value} are bits of tabbyAPI's cache; vLLM has fp8, for example", value=kind),
+        )
     if kind.startswith("octave_") and in_range(version, "<0.33"):
         yield FieldError(
             "settings.kv_cache_dtype",
@@ -130,11 +140,16 @@ def _cards(profile: Profile, settings: Settings) -> Iterator[FieldError]:
             "settings.distributed_executor_backend",
             message("uni works with one card only; use mp"),
         )
+    named = str(settings.get("device_ids", ""))
+    if named:
+        yield from _named_cards([part.strip() for part in named.split(",")], ranks)
     visible = profile.env.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return
     cards = [card.strip() for card in visible.value.split(",") if card.strip()]
-    if len(set(cards)) != len(cards):
+    if not cards:
+        yield FieldError("env.CUDA_VISIBLE_DEVICES", no_card())
+    elif len(set(cards)) != len(cards):
         yield FieldError(
             "env.CUDA_VISIBLE_DEVICES", message("names a card twice; name each card once")
         )
@@ -146,6 +161,22 @@ def _cards(profile: Profile, settings: Settings) -> Iterator[FieldError]:
                 " CUDA_VISIBLE_DEVICES shows {shown}",
                 wanted=ranks,
                 shown=len(cards),
+            ),
+        )
+
+
+def _named_cards(cards: Sequence[str], ranks: int) -> Iterator[FieldError]:
+    """vLLM refuses a card twice, and numbers beside UUIDs (0.33)."""
+    path = "settings.device_ids"
+    if len(set(cards)) != len(cards):
+        yield FieldError(path, message("names a card twice; name each card once"))
+    elif not all(cards) or len({card.isdigit() for card in cards}) > 1:
+        yield FieldError(path, message("must be numbers such as 0,1, or UUIDs, not both"))
+    elif len(cards) < ranks:
+        yield FieldError(
+            path,
+            message(
+                "names {count} cards; the profile uses {wanted}", count=len(cards), wanted=ranks
             ),
         )
 

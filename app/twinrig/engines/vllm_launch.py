@@ -77,9 +77,7 @@ def launch_spec(profile: Profile, table: Sequence[Option], context: RenderContex
 
 def served_name(profile: Profile) -> str:
     """Name that clients use: the chosen one, else the folder's."""
-    return (
-        profile.model.served_name or posixpath.basename(profile.model.path.rstrip("/")) or "model"
-    )
+    return profile.model.served_name or posixpath.basename(profile.model.path.rstrip("/"))
 
 
 def environment(profile: Profile, context: RenderContext) -> dict[str, str]:

@@ -109,6 +109,11 @@ def test_a_plain_profile_is_sound(tabby: TabbyApiEngine) -> None:
         ({"gpu_split": ("10.5", "11")}, None),
         ({"gpu_split": ()}, None),
         ({"gpu_split": ("ten",)}, "gpu_split"),
+        ({"gpu_split": ("0", "0.0")}, "gpu_split"),
+        ({"gpu_split": ("0", "10")}, None),
+        ({"gpu_split": ("10",), "tensor_parallel": True}, "gpu_split"),
+        ({"gpu_split": ("0", "10"), "tensor_parallel": True}, "gpu_split"),
+        ({"gpu_split": ("0", "10", "10"), "tensor_parallel": True}, None),
         ({"gpu_split": ("10",), "autosplit_reserve": ("96",)}, "autosplit_reserve"),
         ({"tensor_parallel": True, "sysmem_kv_cache": 512}, "sysmem_kv_cache"),
         ({"tensor_parallel": True, "sysmem_kv_cache": 0}, None),
@@ -153,6 +158,11 @@ def test_settings(tabby: TabbyApiEngine, settings: dict, fault: str | None) -> N
 def test_variables(tabby: TabbyApiEngine, env: str, settings: dict, fault: bool) -> None:
     found = paths(tabby, env={env: EnvEntry("1")}, settings=settings)
     assert found == ([f"env.{env}"] if fault else [])
+
+
+def test_no_visible_card_is_told(tabby: TabbyApiEngine) -> None:
+    env = {"CUDA_VISIBLE_DEVICES": EnvEntry(" ")}
+    assert paths(tabby, env=env, settings={}) == ["env.CUDA_VISIBLE_DEVICES"]
 
 
 def test_one_visible_card_makes_tensor_parallel_a_lie(tabby: TabbyApiEngine) -> None:

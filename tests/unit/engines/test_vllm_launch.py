@@ -146,7 +146,7 @@ def test_readiness_is_a_sampled_completion(
 
 @pytest.mark.parametrize(
     ("path", "name", "expected"),
-    [("/m/Qwen/", "", "Qwen"), ("/m/Qwen", "chat", "chat"), ("/", "", "model")],
+    [("/m/Qwen/", "", "Qwen"), ("/m/Qwen", "chat", "chat")],
 )
 def test_name_that_clients_use(
     engine: VllmEngine,
@@ -251,12 +251,12 @@ def test_texts_keep_their_meaning(
     engine: VllmEngine, make_profile: Make, make_context: MakeContext, text: str
 ) -> None:
     profile = make_profile(
-        settings={"kv_cache_dtype": text, "kv_cache_dtype_skip_layers": (text, "1")},
+        settings={"reasoning_parser": text, "kv_cache_dtype_skip_layers": (text, "1")},
         extra={"tokenizer-mode": text},
     )
     (spec,) = engine.render(profile, make_context())
     config = yaml.safe_load(spec.files[0].content)
-    assert config["kv-cache-dtype"] == text
+    assert config["reasoning-parser"] == text
     assert config["kv-cache-dtype-skip-layers"] == [text, "1"]
     assert config["tokenizer-mode"] == text
 
