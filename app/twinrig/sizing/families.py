@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from twinrig import assets
+from twinrig.sizing.reading import language_part
 from twinrig.sizing.versions import Version, parse_version
 
 
@@ -20,16 +21,22 @@ def _facts() -> Mapping[str, Any]:
 
 
 def with_family_defaults(whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with the keys that its class fills in; what is there stays."""
-    table = _facts().get("defaults", {})
-    added: dict[str, Any] = {}
-    for part in (whole.get("text_config"), whole):
-        if isinstance(part, Mapping) and isinstance(part.get("model_type"), str):
-            added = {**table.get(part["model_type"], {}), **added}
-    inner = whole.get("text_config")
-    inside = inner if isinstance(inner, Mapping) else {}
-    extra = {k: v for k, v in added.items() if k not in whole and k not in inside}
+    """The configuration with the keys that its classes fill in; what is there stays.
+
+    A language part in a section of its own is saved without what its class has by default.
+    """
+    inner = language_part(whole)
+    added = {**_of(whole, "defaults"), **_of(inner, "defaults")}
+    if inner is not whole:
+        added = {**_of(inner, "sections"), **added}
+    extra = {k: v for k, v in added.items() if k not in whole and k not in inner}
     return {**whole, **extra} if extra else whole
+
+
+def _of(part: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    name = part.get("model_type")
+    found = _facts().get(table, {}).get(name) if isinstance(name, str) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def ring_since(architecture: str) -> Version | None:

@@ -43,7 +43,7 @@ class Config:
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
         self.whole = whole
-        self._text = _language_part(whole)
+        self._text = language_part(whole)
         self._of_layer = _single_layers(self.part(PER_LAYER))
 
     def has(self, *names: str) -> bool:
@@ -144,7 +144,8 @@ def _wrong(name: str, value: object) -> UnsizableError:
     )
 
 
-def _language_part(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def language_part(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section that describes the language model; all of it where there is none."""
     part: Mapping[str, Any] = whole
     for _ in range(3):  # a thinker holds a text_config
         inner = next((part[n] for n in _TEXT_PARTS if isinstance(part.get(n), Mapping)), None)

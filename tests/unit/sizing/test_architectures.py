@@ -126,6 +126,25 @@ def test_a_gate_or_none(keys: dict[str, Any], matrices: int) -> None:
     assert mlp is not None and (mlp.matrices, mlp.width) == (matrices, 4096)
 
 
+def test_a_section_is_saved_without_what_its_class_has_by_default() -> None:
+    part = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}
+    shape = read_model({"model_type": "llava", "text_config": part})
+    attention = shape.layers[0].attention
+    assert attention is not None and len(shape.layers) == 32
+    assert (attention.heads, attention.kv_heads, attention.head_dim) == (32, 32, 128)
+    assert (shape.vocabulary, shape.max_position, shape.unknown) == (32064, 4096, ())
+    paired = {
+        "model_type": "paligemma",
+        "text_config": {"model_type": "gemma", "hidden_size": 2048},
+    }
+    widths = [x.attention.head_dim for x in read_model(paired).layers if x.attention is not None]
+    assert widths == [256] * 28 and read_model(paired).tied
+    windows = {"text_config": {"model_type": "mistral", "sliding_window": None}}
+    assert [a.kind.value for a, _ in read_model(windows).attentions] == ["full"]
+    with pytest.raises(UnsizableError, match="num_hidden_layers"):
+        read_model(part)  # a whole configuration names its layers
+
+
 def test_what_cannot_be_sized_is_named() -> None:
     shape = read_model({k: v for k, v in DENSE.items() if k != "intermediate_size"})
     assert weights_bytes(shape, "bf16", 1) is None
