@@ -87,7 +87,10 @@ async def test_a_gap_in_time_is_a_sleep():
         woke = asyncio.ensure_future(watch.woke())
         await clock.sleep(20 * TICK_S)
         assert not woke.done(), "time that passes is no sleep"
-        clock.asleep_s = GAP_S + 1.0
+        clock.asleep_s = GAP_S - 1.0
+        await clock.sleep(2 * TICK_S)
+        assert not woke.done(), "a clock that is set by a few seconds is none either"
+        clock.asleep_s += GAP_S + 1.0
         await clock.sleep(2 * TICK_S)
         assert woke.done()
 
