@@ -179,8 +179,8 @@ def test_signing_out_ends_it_and_signing_in_brings_it_back(computer: Computer) -
     computer.store.end_session()
     assert not computer.answers()
     assert computer.record["run_id"] == first["run_id"], "the files are whole"
-    assert not Path(f"/proc/{first['server_pid']}").exists(), "nothing holds the cards"
-    assert tasks_of(computer.store).instances(name) == []
+    computer.until(lambda: not Path(f"/proc/{first['server_pid']}").exists(), 10)
+    computer.until(lambda: tasks_of(computer.store).instances(name) == [], 10)
     computer.store.set(clock=200.0)
     tasks_of(computer.store).logon()
     computer.until(lambda: computer.state() == "ready" and computer.record != first)
