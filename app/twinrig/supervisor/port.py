@@ -11,6 +11,8 @@ import sys
 from twinrig.domain.launch import Endpoint
 
 _CONNECT_TIMEOUT_S = 1.0
+_REFUSAL_S = 5.0
+"""Windows tries a port that refuses three times before it says so: about 2 s, on loopback too."""
 
 
 async def port_in_use(endpoint: Endpoint) -> bool:
@@ -25,7 +27,7 @@ async def port_in_use(endpoint: Endpoint) -> bool:
 async def is_refused(endpoint: Endpoint) -> bool:
     """True when connecting is refused outright, as opposed to unanswered or accepted."""
     try:
-        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+        async with asyncio.timeout(_REFUSAL_S):
             _, writer = await asyncio.open_connection(_reachable(endpoint.host), endpoint.port)
     except ConnectionRefusedError:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import random
@@ -205,6 +206,17 @@ def test_an_illegal_transition_is_a_bug(tmp_path):
     with pytest.raises(AssertionError, match="stopped -> ready"):
         store.enter(ServerState.READY)
     assert store.record.state is ServerState.STOPPED
+
+
+async def test_a_refusal_that_takes_two_seconds_is_one(monkeypatch):
+    """As on Windows; taken for silence, a dead server would never be restarted there."""
+
+    async def refused(*_address):
+        await asyncio.sleep(2.2)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", refused)
+    assert await is_refused(Endpoint("127.0.0.1", 1))
 
 
 async def test_a_free_port_is_free_a_listening_or_bound_one_is_not():
