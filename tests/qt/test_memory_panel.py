@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QStyleOptionButton
 
 from qt.pages_rig import PageWorkbench, make_profile, page_context, state_record, unnamed
 from qt.panel_rig import snapshot
@@ -95,11 +96,23 @@ def test_levers_change_a_setting_and_keep_their_word(page) -> None:
     before = page.memory.answer.plan.max_context_tokens
     sentence = page.context.texts.tr(lever.text)
     assert button.text() == f"{sentence} +{lever.gain_tokens:,} tokens"
-    assert button.toolTip().split()[0] == lever.setting, "the name that the engine uses"
+    assert sentence in button.toolTip()
+    assert lever.setting in button.toolTip(), "the name that the engine uses"
     button.click()
     assert page.model.build()[0].settings[lever.setting] == lever.value
     limit = page.memory.answer.limit
     assert page.memory.answer.plan.max_context_tokens == min(limit, before + lever.gain_tokens)
+
+
+def test_a_long_lever_makes_no_page_wider(page) -> None:
+    button = max(page.memory.levers, key=lambda lever: lever.sizeHint().width())
+    assert page.memory.minimumSizeHint().width() < button.sizeHint().width()
+    button.resize(button.minimumSizeHint())
+    option = QStyleOptionButton()
+    button.initStyleOption(option)
+    assert button.minimumSizeHint().width() < button.sizeHint().width()
+    assert "\u2026" in option.text and option.text.endswith("tokens")
+    assert "\u2026" not in button.text(), "who cannot see it hears all of it"
 
 
 def test_an_edit_costs_less_than_a_frame(page) -> None:

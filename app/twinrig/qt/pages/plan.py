@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QButtonGroup, QRadioButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QRadioButton, QVBoxLayout, QWidget
 
 from twinrig.domain.errors import ConflictError, FieldError, ProfileError
 from twinrig.domain.profile import Profile
@@ -25,7 +25,7 @@ from twinrig.qt.widgets.memory_panel import MemoryPanel
 from twinrig.qt.widgets.option_field import FaultLabel
 from twinrig.qt.widgets.option_form import OptionForm
 from twinrig.qt.widgets.pairs_table import PairsTable
-from twinrig.qt.widgets.parts import Button, Label, Notice
+from twinrig.qt.widgets.parts import Button, Label, Notice, ScrollingRest
 from twinrig.qt.widgets.profile_head import ProfileHead
 from twinrig.qt.widgets.wrapping import wrap_row
 
@@ -116,11 +116,7 @@ class PlanPage(Page):
         for widget in (self.head, self.form, self.env, self.extra):
             column.addWidget(widget)
         column.addStretch(1)
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        self._scroll.setWidget(inner)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll = ScrollingRest(inner)
         context.texts.bind(self._scroll, QWidget.setAccessibleName, N_("Settings of the profile"))
         self._show = Button(
             context, N_("Show the exact files and command"), self.show_launch, icon="log"

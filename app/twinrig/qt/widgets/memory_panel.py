@@ -26,7 +26,7 @@ from twinrig.qt.viewmodels.sizing import (
     setup_of,
 )
 from twinrig.qt.widgets.memory_bars import MemoryBars
-from twinrig.qt.widgets.parts import Button, Label, ToneIcon
+from twinrig.qt.widgets.parts import Button, Label, LongButton, ToneIcon
 from twinrig.qt.widgets.wrapping import wrap_row
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class MemoryPanel(QFrame):
         self._more = Label(
             context, N_("What gives more context, each a change of one setting:"), tone="muted"
         )
-        self.levers = [Button(context, "", icon="") for _ in range(SHOWN_LEVERS)]
+        self.levers = [LongButton(context, "", icon="") for _ in range(SHOWN_LEVERS)]
         for number, button in enumerate(self.levers):
             button.clicked.connect(lambda _=False, n=number: self._take_lever(n))
             button.hide()
@@ -226,7 +226,8 @@ class MemoryPanel(QFrame):
                     change=lever.text,
                     tokens=f"{lever.gain_tokens:,}",
                 )
-                button.setToolTip(f"{lever.setting} {lever.value}".strip())
+                setting = f"{lever.setting} {lever.value}".strip()
+                button.setToolTip(f"{self._context.texts.tr(lever.text)}\n{setting}")
 
     def _levers(self) -> tuple[Lever, ...]:
         """Those that are a setting of the profile; another model is another matter."""

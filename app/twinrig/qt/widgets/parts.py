@@ -13,7 +13,9 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
+    QStyleOptionButton,
     QToolButton,
     QWidget,
 )
@@ -67,6 +69,29 @@ class Button(QPushButton):
     def _retheme(self) -> None:
         if self._icon_name:
             self.setIcon(self._context.icons.icon(self._icon_name))
+
+
+class LongButton(Button):
+    """A button with a sentence: where there is no room its middle is left out."""
+
+    def __init__(self, context: PageContext, text: Text, *, icon: str = "") -> None:
+        super().__init__(context, text, icon=icon)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+
+    def initStyleOption(self, option: QStyleOptionButton) -> None:
+        super().initStyleOption(option)
+        # Not by sizeHint, which asks for this option itself.
+        room = self.width() - 2 * option.fontMetrics.averageCharWidth()
+        option.text = option.fontMetrics.elidedText(self.text(), Qt.TextElideMode.ElideMiddle, room)
+
+    def sizeHint(self) -> QSize:
+        # Of the whole sentence, however narrow the button is now.
+        wide = self.fontMetrics().horizontalAdvance(self.text())
+        hint = super().sizeHint()
+        return QSize(wide + 4 * self.fontMetrics().averageCharWidth(), hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self.fontMetrics().averageCharWidth() * 30, self.sizeHint().height())
 
 
 class Label(QLabel):
@@ -229,6 +254,19 @@ class Notice(QFrame):
         palette = QPalette()
         palette.setColor(QPalette.ColorRole.Window, self._context.theme.tokens.card)
         self.setPalette(palette)
+
+
+class ScrollingRest(QScrollArea):
+    """Takes the height that is left on a page and scrolls in it: one scroll bar, not two."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.setMinimumHeight(self.fontMetrics().lineSpacing() * 10)
+        self.setWidget(content)
 
 
 def mono_font(widget: QWidget) -> QFont:
