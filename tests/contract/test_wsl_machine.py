@@ -6,6 +6,7 @@ What only root may set up (mounts and a network of one's own) is skipped for oth
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -326,7 +327,13 @@ async def test_a_distribution_that_is_removed_while_twinrig_runs(computer: Compu
     computer.store.add("Debian")
     host = computer.host("Debian")
     assert await host.home()
-    computer.store.uninstall("Debian")
+    task = asyncio.ensure_future(host.run(["sleep", "300"]))
+    await asyncio.sleep(0.5)
+    words = [computer.executable, "--unregister", "debian"]
+    assert subprocess.run(words, env=computer.environ, capture_output=True).returncode == 0
+    with pytest.raises(HostAwayError, match="went away"):
+        await task
+    assert [d.name for d in await computer.distros.list()] == ["Ubuntu"]
     with pytest.raises(HostError, match="no distribution Debian any more") as caught:
         await host.run(["true"])
     assert not isinstance(caught.value, HostAwayError)

@@ -158,6 +158,14 @@ class Client:
         self.call.store.stop_all()
         return self._accept(parsed)
 
+    def _unregister(self, parsed: cmdline.Parsed) -> int:
+        distro = self.call.store.distro(parsed.words[0] if parsed.words else "")
+        if distro is None:
+            return self._fail("DISTRO_NOT_FOUND", "Wsl/Service/WSL_E_DISTRO_NOT_FOUND")
+        self.call.store.uninstall(distro["name"])
+        self.say(self.language["done"] + "\n")
+        return 0
+
     def _accept(self, parsed: cmdline.Parsed) -> int:
         """``answers`` of the computer say what it prints and returns."""
         answer = self.state["answers"].get(parsed.verb, {})
