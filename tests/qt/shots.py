@@ -14,11 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+MODEL = "/home/demo/models/Demo-24B-AWQ"
 SCALES = ("1.0", "1.5")
 LANGUAGES = ("en", "ja")
 THEMES = ("light", "dark")
-PARTS = ("try/measure", "try/connect")
-"""What a page shows only when it is asked for."""
+PARTS = {"try": ("try/chat", "try/measure", "try/connect")}
+"""Pages that show one part at a time."""
 
 
 def main() -> int:
@@ -46,7 +47,9 @@ def take(options: argparse.Namespace) -> int:
     from PySide6.QtWidgets import QApplication
 
     from qt.full_rig import full_workbench
+    from qt.pages_rig import make_profile
     from qt.panel_rig import RigFolders
+    from twinrig.hosts.demo.gpus import DemoGpuProbe
     from twinrig.qt.application import Starter
 
     application = QApplication([])
@@ -54,6 +57,9 @@ def take(options: argparse.Namespace) -> int:
         root = Path(scratch)
         workbench = full_workbench(root / "rig")
         workbench.pause_s = 0.004
+        workbench.open_gpu_probe = lambda: DemoGpuProbe(workbench.layout.root)
+        # First in the list, with a model that is there: the plan shows its memory.
+        make_profile(workbench, "24B, both cards", MODEL)
         folders = RigFolders.below(root / "home")
         starter = Starter(application, lambda _target: workbench, "demo", "en", folders)
         width, height = (int(part) for part in options.size.split("x"))
@@ -61,11 +67,14 @@ def take(options: argparse.Namespace) -> int:
         starter.begin(hidden=False)
         wait(application, 2.5)
         wanted = [part for part in options.pages.split(",") if part]
+        wanted = wanted or [
+            part for page in starter.window._types for part in PARTS.get(page, (page,))
+        ]
         for theme in THEMES:
             starter.theme.apply(theme)
             for language in LANGUAGES:
                 starter.apply_language(language)
-                for page in wanted or [*starter.window._types, *PARTS]:
+                for page in wanted:
                     starter.window.navigate(page)
                     starter.window.resize(width, height)
                     wait(application, 0.8)

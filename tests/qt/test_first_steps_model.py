@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from qt.pages_rig import state_record
+from twinrig.checks import model_folder
 from twinrig.domain.checks import CheckResult, Finding, Status
 from twinrig.domain.errors import GpuUnavailableError, HostError, TwinrigError
 from twinrig.domain.gpu import GpuInfo
@@ -17,6 +18,7 @@ from twinrig.domain.server import ServerState
 from twinrig.domain.supervision import Failure
 from twinrig.messages import message
 from twinrig.qt.viewmodels.first_steps import (
+    MODEL_CHECK,
     Act,
     Found,
     Seen,
@@ -231,6 +233,23 @@ def test_models_that_are_not_complete_are_not_called_missing() -> None:
     made = step(StepId.MODEL, profile=None, models=0, incomplete=2)
     assert "No model is complete. Incomplete ones: 2." in str(made.text)
     assert "what each lacks" in str(made.next_step)
+
+
+def test_a_plan_for_cards_that_nobody_knows_is_not_done() -> None:
+    made = step(StepId.PLAN, sizing=plan(Verdict.UNKNOWN))
+    assert made.state is StepState.CANNOT
+    assert "Skip this step" in str(made.next_step)
+
+
+def test_a_model_that_the_checks_miss_is_not_done() -> None:
+    missing = CheckResult(MODEL_CHECK, Status.FAIL, message("The model folder /m does not exist."))
+    made = step(StepId.MODEL, results=(missing,), skipped={StepId.FIX})
+    assert made.state is StepState.CANNOT
+    assert "does not exist" in str(made.text)
+    assert [button.act for button in made.buttons] == [Act.PLAN]
+    fine = replace(missing, status=Status.PASS)
+    assert step(StepId.MODEL, results=(fine,)).state is StepState.DONE
+    assert MODEL_CHECK == model_folder.ID
 
 
 @pytest.mark.parametrize("skipped", list(StepId))

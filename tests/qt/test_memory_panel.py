@@ -248,3 +248,20 @@ def test_answers_without_cards_list_the_needs(workbench) -> None:
     )
     assert "attention heads (71)" in str(refused.fault)
     assert refused.next_step is not None
+
+
+def test_without_cards_the_needs_are_listed_and_nothing_is_called_fine(
+    qtbot, qapp, bridge, tmp_path
+):
+    workbench = PageWorkbench(tmp_path)
+    context = page_context(qapp, bridge, workbench, [])
+    context.settings.current_profile = make_profile(workbench, "Demo", MODEL)
+    page = PlanPage(context)
+    qtbot.addWidget(page)
+    page.show()
+    page.on_shown()
+    qtbot.waitUntil(lambda: page.memory.answer.plan is not None, timeout=8000)
+    assert page.memory.answer.plan.verdict is Verdict.UNKNOWN
+    assert page.memory.answer.tone == "muted"
+    assert page.memory.details.isVisibleTo(page)
+    assert page.memory.details.text().startswith("Each card needs ")

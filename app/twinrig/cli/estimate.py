@@ -32,7 +32,12 @@ from twinrig.sizing.cards import nominal_card
 from twinrig.sizing.estimate import SizedModel, estimate
 from twinrig.sizing.solve import Quantization, best_quantization, levers
 
-_STYLES = {Verdict.FITS: "good", Verdict.TIGHT: "warn", Verdict.DOES_NOT_FIT: "bad"}
+_STYLES = {
+    Verdict.FITS: "good",
+    Verdict.TIGHT: "warn",
+    Verdict.DOES_NOT_FIT: "bad",
+    Verdict.UNKNOWN: "",
+}
 _SHOWN_LEVERS = 5
 
 
@@ -170,7 +175,7 @@ def _best(model: SizedModel, settings: SizingSettings, context: int | None) -> Q
 
 def _show(terminal: Terminal, plan: MemoryPlan, found: tuple[Lever, ...]) -> None:
     word = terminal.text(VERDICT_WORDS[plan.verdict])
-    terminal.line(terminal.style(word, _STYLES[plan.verdict]))
+    terminal.line(terminal.style(word, _STYLES.get(plan.verdict, "")))
     terminal.paragraph(plan.summary)
     for refusal in plan.refusals:
         terminal.paragraph(refusal, "  ", style="bad")
@@ -228,6 +233,9 @@ def _figures(plan: MemoryPlan) -> list[tuple[Message, str]]:
     found: list[tuple[Message, str]] = []
     if plan.max_context_tokens is not None:
         found.append((message("Longest context in tokens"), f"{plan.max_context_tokens:,}"))
+    if not plan.gpus and plan.weights_bytes is not None:
+        size = f"{plan.weights_bytes / GIB:.2f}"
+        found.append((message("Weights, per GPU, in GiB"), size))
     if plan.kv_needed_bytes is not None:
         found.append(
             (

@@ -21,7 +21,12 @@ from twinrig.services.models import ModelFolder
 from twinrig.services.workbench import Workbench
 
 Action = Callable[[Session, Workbench], Awaitable[int]]
-_STYLES = {Verdict.FITS: "good", Verdict.TIGHT: "warn", Verdict.DOES_NOT_FIT: "bad"}
+_STYLES = {
+    Verdict.FITS: "good",
+    Verdict.TIGHT: "warn",
+    Verdict.DOES_NOT_FIT: "bad",
+    Verdict.UNKNOWN: "",
+}
 
 
 async def run(session: Session) -> int:
@@ -86,7 +91,7 @@ def _fit_word(terminal: Terminal, fit: Fit) -> str:
     if fit.verdict is None:
         return "-"
     word = terminal.text(VERDICT_WORDS[fit.verdict])
-    return terminal.style(word, _STYLES[fit.verdict])
+    return terminal.style(word, _STYLES.get(fit.verdict, ""))
 
 
 async def _search(session: Session, bench: Workbench) -> int:
@@ -167,7 +172,7 @@ async def _download(session: Session, bench: Workbench) -> int:
         )
     )
     if fit.verdict is not None:
-        terminal.say(Message(VERDICT_WORDS[fit.verdict]), _STYLES[fit.verdict])
+        terminal.say(Message(VERDICT_WORDS[fit.verdict]), _STYLES.get(fit.verdict, ""))
     question = message("Download it now?")
     if not args.yes and not terminal.ask(question, default=fit.verdict is not Verdict.DOES_NOT_FIT):
         terminal.data({"path": None})

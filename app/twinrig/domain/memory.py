@@ -24,11 +24,12 @@ class EngineRefusalError(TwinrigError):
 
 
 class Verdict(StrEnum):
-    """TIGHT: it fits, but the desktop or a browser may take what is left."""
+    """TIGHT: it fits, but a browser may take what is left. UNKNOWN: no card is known."""
 
     FITS = "fits"
     TIGHT = "tight"
     DOES_NOT_FIT = "does_not_fit"
+    UNKNOWN = "unknown"
 
 
 class PartKind(StrEnum):

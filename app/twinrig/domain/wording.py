@@ -70,6 +70,7 @@ VERDICT_WORDS: Mapping[Verdict, str] = MappingProxyType(
         Verdict.FITS: N_("Fits"),
         Verdict.TIGHT: N_("Fits, tightly"),
         Verdict.DOES_NOT_FIT: N_("Does not fit"),
+        Verdict.UNKNOWN: N_("It cannot be told whether it fits"),
     }
 )
 

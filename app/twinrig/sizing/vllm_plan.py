@@ -299,7 +299,9 @@ def _verdict(parts: Parts, gpus: tuple[GpuPlan, ...], fits: bool) -> Verdict:
     if not fits or any(gpu.over_bytes > GIB // 4 for gpu in gpus):
         return Verdict.DOES_NOT_FIT
     needed = _needed(parts)
-    if needed is None or parts.pool_bytes is None:
+    if parts.pool_bytes is None:
+        return Verdict.UNKNOWN
+    if needed is None:
         return Verdict.FITS
     left = parts.usable - needed
     return Verdict.TIGHT if left < _TIGHT_SHARE * (parts.budget or 0) else Verdict.FITS

@@ -48,6 +48,16 @@ def model(tmp_path) -> Path:
     return path
 
 
+def test_without_cards_nobody_says_that_it_fits(run, model) -> None:
+    argv = ("--model", str(model), "--engine", "vllm", "--engine-version", "0.24")
+    code, out = run(*argv)
+    assert code == 0
+    assert out.startswith("It cannot be told whether it fits\n")
+    assert "Weights, per GPU, in GiB: " in out and "KV cache for one request" in out
+    data = json.loads(run(*argv, "--json")[1])
+    assert data["verdict"] == "unknown" and data["weights_bytes"] > 0
+
+
 def test_the_json_of_vllm(run, model) -> None:
     code, out = run(
         "--model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.sizing_models import DENSE_8B
 from twinrig import assets
 from twinrig.engines.registry import load_engines
 from twinrig.services.fitting import Fitting
@@ -30,3 +31,8 @@ def test_tabbyapi_loads_its_own_format_and_plain_folders_only() -> None:
     tabby = ENGINES["tabbyapi"]
     assert tabby.loads("exl3 3.0") and tabby.loads("")
     assert not tabby.loads("awq 4")
+
+
+def test_a_model_fits_no_machine_whose_cards_are_not_known() -> None:
+    fit = Fitting(ENGINES, (), 0, on_wsl=False, demo=False).of_config(DENSE_8B, 16 * 1024**3)
+    assert fit.verdict is None and fit.context_tokens is None

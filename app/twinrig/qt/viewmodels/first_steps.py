@@ -19,6 +19,9 @@ from twinrig.messages import N_, Message, message
 from twinrig.qt.viewmodels.setting_up import SETUP_FINDINGS
 from twinrig.qt.viewmodels.sizing import SizingAnswer
 
+MODEL_CHECK = "model-folder"
+"""The check that knows whether the profile's model is there and whole."""
+
 _ON_THE_WAY = frozenset({ServerState.STARTING, ServerState.LOADING, ServerState.STOPPING})
 
 
@@ -298,6 +301,11 @@ def _model(seen: Seen) -> Step:
         return _fault(StepId.MODEL, found.profile_fault, _server_button())
     profile = found.profile
     if profile is not None and profile.model.path:
+        wrong = next((r for r in problems(seen.results or ()) if r.check_id == MODEL_CHECK), None)
+        if wrong is not None:
+            look = StepButton(Act.PLAN, message("Open the plan"))
+            advice = message("Choose the folder of a whole model in the plan.")
+            return Step(StepId.MODEL, StepState.CANNOT, wrong.summary, advice, (look,))
         return Step(StepId.MODEL, StepState.DONE, message("{path}", path=profile.model.path))
     if found.models == 0 and found.incomplete:
         return Step(
@@ -333,6 +341,9 @@ def _plan(seen: Seen) -> Step:
         advice = sizing.next_step if sizing is not None else None
         advice = advice or message("Skip this step to try it all the same.")
         return Step(StepId.PLAN, StepState.CANNOT, unknown, advice, (look,))
+    if sizing.plan.verdict is Verdict.UNKNOWN:
+        advice = message("Skip this step to try it all the same.")
+        return Step(StepId.PLAN, StepState.CANNOT, sizing.plan.summary, advice, (look,))
     if sizing.plan.verdict is Verdict.DOES_NOT_FIT:
         advice = message("A shorter context often helps: the plan shows what gives more memory.")
         return Step(StepId.PLAN, StepState.CANNOT, sizing.plan.summary, advice, (look,))

@@ -29,7 +29,12 @@ from twinrig.sizing.solve import levers
 if TYPE_CHECKING:
     from twinrig.services.workbench import Workbench
 
-TONES = {Verdict.FITS: "ok", Verdict.TIGHT: "warn", Verdict.DOES_NOT_FIT: "fail"}
+TONES = {
+    Verdict.FITS: "ok",
+    Verdict.TIGHT: "warn",
+    Verdict.DOES_NOT_FIT: "fail",
+    Verdict.UNKNOWN: "muted",
+}
 MIN_CONTEXT = 1024
 
 
@@ -152,6 +157,21 @@ def predicted_against_measured(answer: SizingAnswer) -> Message | None:
         "KV cache per card: {predicted} GiB predicted, {measured} GiB measured at the last start.",
         predicted=gib(plan.kv_pool_bytes or 0),
         measured=gib(found.kv_pool_bytes),
+    )
+
+
+def needs_per_card(plan: MemoryPlan) -> Message | None:
+    """What a card must hold, where no card is known; None when one is."""
+    if plan.verdict is not Verdict.UNKNOWN or plan.weights_bytes is None:
+        return None
+    if plan.kv_needed_bytes is None:
+        return message(
+            "Each card needs {weights} GiB for weights.", weights=gib(plan.weights_bytes)
+        )
+    return message(
+        "Each card needs {weights} GiB for weights and {cache} GiB for one conversation.",
+        weights=gib(plan.weights_bytes),
+        cache=gib(plan.kv_needed_bytes),
     )
 
 

@@ -22,6 +22,7 @@ from twinrig.qt.viewmodels.sizing import (
     best_settings,
     gather_facts,
     measure_start,
+    needs_per_card,
     predicted_against_measured,
     setup_of,
 )
@@ -201,6 +202,11 @@ class MemoryPanel(QFrame):
         lines = [tr(sentence) for sentence in plan.assumptions]
         self.details.setToolTip("\n".join(lines))
         self.details.setAccessibleDescription("\n".join(lines))
+        needs = needs_per_card(plan)
+        if needs is not None:
+            self.details.setVisible(True)
+            self.details.show_text(needs)
+            return
         concurrency = plan.max_concurrency
         shown = concurrency is not None and plan.max_context_tokens is not None
         self.details.setVisible(shown)
