@@ -65,6 +65,7 @@ def take(options: argparse.Namespace) -> int:
         width, height = (int(part) for part in options.size.split("x"))
         starter.window.resize(width, height)
         starter.begin(hidden=False)
+        starter.window.navigate("server")  # chooses a profile
         wait(application, 2.5)
         wanted = [part for part in options.pages.split(",") if part]
         wanted = wanted or [
