@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads Linux's /proc"),
 ]
 
-SOAK_S = float(os.environ.get("TWINRIG_SOAK_S", "600"))
+SOAK_S = float(os.environ.get("TWINRIG_SOAK_S", "1800"))
 SETTLE_S = 60.0
 CPU_PERCENT = 1.0
 GROWTH_MIB = 5.0
