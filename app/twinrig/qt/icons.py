@@ -17,6 +17,7 @@ class Icons:
     def __init__(self) -> None:
         self._sources: dict[str, bytes] = {}
         self._cache: dict[tuple[str, str], QIcon] = {}
+        self._pixmaps: dict[tuple[str, str, int, float], QPixmap] = {}
 
     def icon(self, name: str, colour: QColor | None = None) -> QIcon:
         """Icon in ``colour`` (default: the palette's text colour); white when selected."""
@@ -45,7 +46,17 @@ class Icons:
         return self._cache[key]
 
     def pixmap(self, name: str, colour: QColor, size: int, ratio: float = 1.0) -> QPixmap:
-        """Square pixmap of ``size`` logical pixels."""
+        """Square pixmap of ``size`` logical pixels; the same one each time.
+
+        Qt keeps a copy of every pixmap that a label has painted (up to 10 MiB of them), so a state
+        that comes back must not bring a new one.
+        """
+        key = (name, colour.name(), size, ratio)
+        if key not in self._pixmaps:
+            self._pixmaps[key] = self._draw(name, colour, size, ratio)
+        return self._pixmaps[key]
+
+    def _draw(self, name: str, colour: QColor, size: int, ratio: float) -> QPixmap:
         from PySide6.QtSvg import QSvgRenderer  # late: the first paint needs no icon
 
         pixmap = QPixmap(QSize(round(size * ratio), round(size * ratio)))

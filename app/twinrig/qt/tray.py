@@ -29,6 +29,7 @@ class Tray(QObject):
         self._texts = texts
         self._icons = icons
         self._model: TrayModel | None = None
+        self._pictures: dict[tuple[str, tuple[int | None, ...]], QIcon] = {}
         self._tooltip = ""
         self.menu = QMenu()
         self.menu.aboutToShow.connect(self._fill)
@@ -72,7 +73,7 @@ class Tray(QObject):
         old, self._model = self._model, model
         face = (model.icon, model.bars)
         if self._icon is not None and (old is None or (old.icon, old.bars) != face):
-            self._icon.setIcon(tray_picture(self._icons, *face))
+            self._icon.setIcon(self._picture(*face))
         if model.tooltip != self._tooltip and not self._timer.isActive():
             self._show_tooltip()
             self._timer.start()
@@ -84,6 +85,12 @@ class Tray(QObject):
         kind = QSystemTrayIcon.MessageIcon
         if self._icon is not None:
             self._icon.showMessage(title, text, kind.Warning if problem else kind.Information)
+
+    def _picture(self, name: str, bars: tuple[int | None, ...]) -> QIcon:
+        # Few faces come back all day; Qt keeps copies of what each new one was painted from.
+        if (name, bars) not in self._pictures:
+            self._pictures[name, bars] = tray_picture(self._icons, name, bars)
+        return self._pictures[name, bars]
 
     def _show_tooltip(self) -> None:
         if self._model is not None and self._model.tooltip != self._tooltip:
