@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, QObject
+from PySide6.QtWidgets import QMenu
 
 from qt.panel_rig import NOW_S, loading_record, record, sample, snapshot
 from twinrig import assets
@@ -12,7 +14,8 @@ from twinrig.domain.metrics import Throughput
 from twinrig.domain.server import ServerState
 from twinrig.messages import Translator, message
 from twinrig.qt.icons import Icons
-from twinrig.qt.tray import tray_picture
+from twinrig.qt.text import Texts
+from twinrig.qt.tray import Tray, tray_picture
 from twinrig.qt.tray_model import (
     TOOLTIP_LIMIT,
     MenuEntry,
@@ -154,6 +157,40 @@ def test_equal_pictures_give_equal_models() -> None:
     assert one == tray_model(snapshot(record()), TWO, "qwen", False, TR)
     faster = replace(snapshot(record()), throughput=Throughput(99.0, 0.0, 1, 0, 0.1))
     assert one != tray_model(faster, TWO, "qwen", False, TR)
+
+
+def test_the_menu_is_made_only_when_something_in_it_changes() -> None:
+    first = menu(snapshot(record()), TWO, "qwen", False)
+    for second in range(1, 9):  # loads, speed and time of a reading are not in it
+        later = record(updated_at_s=NOW_S + second)
+        reading = snapshot(later, (second, 99), float(second), taken_at_s=NOW_S + second)
+        assert menu(reading, TWO, "qwen", False) is first
+    changed = (
+        menu(snapshot(record()), TWO, "qwen", True),
+        menu(snapshot(record()), TWO[:1], "qwen", False),
+        menu(snapshot(record(profile_id="gemma")), TWO, "qwen", False),
+        menu(snapshot(record(can_sleep=True)), TWO, "qwen", False),
+        menu(snapshot(record(base_url="")), TWO, "qwen", False),
+        menu(snapshot(record(ServerState.SLEEPING)), TWO, "qwen", False),
+        menu(snapshot(None), TWO, "qwen", False),
+    )
+    assert all(other != first for other in changed)
+    assert menu(snapshot(None), TWO, "gemma", False) != menu(snapshot(None), TWO, "qwen", False)
+
+
+def test_a_menu_that_opens_often_leaves_no_old_entries_behind(qapp) -> None:
+    tray = Tray(Texts(), Icons())
+    tray.show_model(tray_model(snapshot(record()), TWO, "qwen", False, TR))
+
+    def opened(times: int) -> int:
+        for _ in range(times):
+            tray.menu.aboutToShow.emit()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        return len(tray.menu.findChildren(QObject))
+
+    assert opened(1) == opened(20)
+    (profiles,) = tray.menu.findChildren(QMenu)
+    assert profiles.actions()[0].text() == "Qwen 27B"
 
 
 # -- the small bars and the verdict ------------------------------------------------------------

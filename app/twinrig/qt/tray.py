@@ -102,6 +102,8 @@ class Tray(QObject):
     def _fill(self) -> None:
         # Rebuilt only here: a menu must not change under the pointer.
         self.about_to_show.emit()
+        for submenu in self.menu.findChildren(QMenu):
+            submenu.deleteLater()  # clear() takes it out, but lets it live
         self.menu.clear()
         if self._model is not None:
             self._add(self.menu, self._model.menu)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 from twinrig.domain.metrics import Snapshot
 from twinrig.domain.quantities import gib
 from twinrig.domain.server import ACTIVE_STATES, ANSWERING_STATES, ServerState
-from twinrig.domain.supervision import ServerRecord, is_silent
+from twinrig.domain.supervision import is_silent
 from twinrig.domain.wording import STATE_WORDS
 from twinrig.messages import N_, Message, message
 from twinrig.qt.viewmodels.figures import LastKnown, speed_words
@@ -191,30 +191,48 @@ def menu(
     *,
     recording: bool = False,
 ) -> tuple[MenuEntry, ...]:
-    """Entries from top to bottom."""
+    """Entries from top to bottom; the very same ones as long as nothing in them changes."""
     if recording:
         return _recording_menu(meter_shown)
     record = snapshot.server if snapshot else None
-    state = record.state if record else ServerState.STOPPED
-    active = state in ACTIVE_STATES
-    names: Mapping[str, Any] = {p.id: p.name for p in profiles}
-    title = message("Server: {state}", state=Message(STATE_WORDS[state]))
-    running = record.profile_id if record is not None and active else ""
-    choices = tuple(_choice(p, current, running) for p in profiles)
+    facts = _MenuFacts(tuple(profiles), current, meter_shown)
+    if record is not None:
+        facts = replace(
+            facts,
+            state=record.state,
+            running=record.profile_id if record.state in ACTIVE_STATES else "",
+            can_sleep=record.can_sleep,
+            has_url=bool(record.base_url),
+        )
+    return _menu(facts)
+
+
+@dataclass(frozen=True)
+class _MenuFacts:
+    """All that the menu hangs on; a reading seldom changes it."""
+
+    profiles: tuple[ProfileChoice, ...]
+    current: str
+    meter_shown: bool
+    state: ServerState = ServerState.STOPPED
+    running: str = ""
+    can_sleep: bool = False
+    has_url: bool = False
+
+
+@lru_cache(maxsize=4)
+def _menu(facts: _MenuFacts) -> tuple[MenuEntry, ...]:
+    title = message("Server: {state}", state=Message(STATE_WORDS[facts.state]))
+    choices = tuple(_choice(p, facts.current, facts.running) for p in facts.profiles)
     separator = MenuEntry()
     return (
         MenuEntry("", title, enabled=False),
-        _start_or_stop(active, state, current, names),
-        _free_or_load(record),
+        _start_or_stop(facts),
+        _free_or_load(facts),
         MenuEntry("", message("Profile"), bool(choices), children=choices),
         separator,
-        MenuEntry(
-            "copy-url",
-            message("Copy base URL"),
-            record is not None and bool(record.base_url),
-            icon="copy",
-        ),
-        MenuEntry("meter", message("Meter window"), checked=meter_shown),
+        MenuEntry("copy-url", message("Copy base URL"), facts.has_url, icon="copy"),
+        MenuEntry("meter", message("Meter window"), checked=facts.meter_shown),
         MenuEntry("open-recording", message("Open a recording…")),
         separator,
         *_LAST,
@@ -239,13 +257,13 @@ def _recording_menu(meter_shown: bool) -> tuple[MenuEntry, ...]:
     )
 
 
-def _free_or_load(record: ServerRecord | None) -> MenuEntry:
-    if record is not None and record.state is ServerState.SLEEPING:
+def _free_or_load(facts: _MenuFacts) -> MenuEntry:
+    if facts.state is ServerState.SLEEPING:
         return MenuEntry("load", message("Load again"), icon="play")
     text = message("Free the cards")
-    if record is None or record.state not in ANSWERING_STATES:
+    if facts.state not in ANSWERING_STATES:
         return MenuEntry("free", text, enabled=False)
-    if not record.can_sleep:
+    if not facts.can_sleep:
         text = message("Free the cards (stops the server)")
     return MenuEntry("free", text)
 
@@ -261,14 +279,13 @@ def _choice(profile: ProfileChoice, current: str, running: str) -> MenuEntry:
     return MenuEntry("switch", text, True, False, profile.id)
 
 
-def _start_or_stop(
-    active: bool, state: ServerState, current: str, names: Mapping[str, Any]
-) -> MenuEntry:
-    if active:
+def _start_or_stop(facts: _MenuFacts) -> MenuEntry:
+    if facts.state in ACTIVE_STATES:
         return MenuEntry(
-            "stop", message("Stop server"), state is not ServerState.STOPPING, icon="stop"
+            "stop", message("Stop server"), facts.state is not ServerState.STOPPING, icon="stop"
         )
-    if current in names:
-        text = message("Start {name}", name=names[current])
-        return MenuEntry("start", text, argument=current, icon="play")
+    name = next((p.name for p in facts.profiles if p.id == facts.current), None)
+    if name is not None:
+        text = message("Start {name}", name=name)
+        return MenuEntry("start", text, argument=facts.current, icon="play")
     return MenuEntry("start", message("Start server"), enabled=False, icon="play")
