@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +23,10 @@ _log = logging.getLogger(__name__)
 
 DRAIN_BUDGET_S = 0.008
 CANCEL_LIMIT_S = 5.0
+SWITCH_INTERVAL_S = 0.001
+"""How long another thread that computes may keep the GUI thread waiting, each time that it comes
+back from Qt: with Python's 5 ms, opening a log that is being judged held the window for 93 ms,
+with 1 ms for 58 (medians)."""
 
 Work = Coroutine[Any, Any, Any] | AsyncIterable[Any]
 
@@ -121,6 +126,7 @@ class Bridge(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="blocking")
         self._loop.set_default_executor(self._executor)
