@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QLineEdit, QToolButton
 
 from qt.pages_rig import PageWorkbench, make_profile, named, page_context, state_record, unnamed
@@ -18,6 +21,10 @@ from twinrig.qt.widgets.parts import Button
 from twinrig.services.log_reader import LogChunk
 
 STALL_LIMIT_S = 0.05
+ATTEMPTS = 5
+"""A stall of ours comes each time. One that comes of other programs, such as a thread of ours that
+has to wait for a core while it holds Python's lock, does not."""
+SCHEDULE = Path("/proc/thread-self/schedstat")
 WRITER = """
 import sys, time
 number = 0
@@ -161,56 +168,107 @@ def test_every_control_has_a_name(view):
 
 
 class Heartbeat:
-    """Longest stretch of work between two beats of a timer, in the GUI thread's own CPU time.
+    """The longest gap between two beats of a 5 ms timer on the GUI thread, by the wall clock.
 
-    CPU time, so that other programs on a busy machine do not count as stalls of ours;
-    ``pause_s`` is the same by the clock, where they do.
+    The time that the thread stood ready while the kernel ran other programs is taken off (Linux
+    tells it): it is the machine's. ``work_s`` is the thread's own CPU time within one gap.
     """
 
     def __init__(self) -> None:
-        self.beats, self.longest_s, self.pause_s = 0, 0.0, 0.0
-        self._last_s, self._last_at_s = 0.0, 0.0
+        self.beats, self.gap_s, self.work_s = 0, 0.0, 0.0
+        self._last = self._now()
         self._timer = QTimer()
-        self._timer.setInterval(2)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(5)
         self._timer.timeout.connect(self._beat)
 
-    def start(self) -> None:
-        self._last_s, self._last_at_s = time.thread_time(), time.perf_counter()
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        self.beats, self.gap_s, self.work_s, self._last = 0, 0.0, 0.0, self._now()
         self._timer.start()
-
-    def _beat(self) -> None:
-        now, at_s = time.thread_time(), time.perf_counter()
-        self.longest_s = max(self.longest_s, now - self._last_s)
-        self.pause_s = max(self.pause_s, at_s - self._last_at_s)
-        self._last_s, self._last_at_s, self.beats = now, at_s, self.beats + 1
-
-    def stop(self) -> None:
+        yield
         self._timer.stop()
 
+    def _now(self) -> tuple[float, float]:
+        waited_s = 0.0
+        if SCHEDULE.exists():
+            waited_s = int(SCHEDULE.read_bytes().split()[1]) / 1e9
+        return time.perf_counter() - waited_s, time.thread_time()
 
-def test_ten_thousand_lines_a_second_do_not_stall_the_window(qtbot, context, workbench):
-    profile_id = make_profile(workbench, "Alpha")
-    workbench.write_log(profile_id, "")
-    workbench.controller.set(state_record(profile_id))
-    workbench.clock.sleep = _real_sleep
+    def _beat(self) -> None:
+        before, self._last = self._last, self._now()
+        self.gap_s = max(self.gap_s, self._last[0] - before[0])
+        self.work_s = max(self.work_s, self._last[1] - before[1])
+        self.beats += 1
+
+
+def measured(beat: Heartbeat, idle_s: float, what: str) -> float:
+    """Tells what was measured, and how much longer than an idle gap the longest one was."""
+    beyond_s = beat.gap_s - idle_s
+    print(
+        f"{what}: longest gap {1000 * beyond_s:.0f} ms beyond an idle one of"
+        f" {1000 * idle_s:.0f} ms, {1000 * beat.work_s:.0f} ms of CPU time ({beat.beats} beats)"
+    )
+    assert beat.work_s < STALL_LIMIT_S
+    return beyond_s
+
+
+def shown_page(qtbot, context) -> ServerPage:
     page = ServerPage(context)
     qtbot.addWidget(page)
     page.resize(1100, 700)
     page.show()
-    page.on_shown()
     page.reveal("log")
+    qtbot.wait(300)  # laid out and painted: that is not what is measured
+    return page
+
+
+def idle_gap_s(qtbot, beat: Heartbeat) -> float:
+    with beat.measure():
+        qtbot.wait(1000)
+    return beat.gap_s
+
+
+@pytest.fixture
+def profile_id(context, workbench) -> str:
+    name = make_profile(workbench, "Alpha")
+    workbench.controller.set(state_record(name))
+    workbench.clock.sleep = _real_sleep
+    return name
+
+
+def test_ten_thousand_lines_a_second_do_not_stall_the_window(qtbot, context, workbench, profile_id):
+    workbench.write_log(profile_id, "")
+    page = shown_page(qtbot, context)
+    page.on_shown()
     qtbot.waitUntil(lambda: page.pane.profile_id == profile_id, timeout=5000)
-    beat = Heartbeat()
-    beat.start()
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(workbench.layout.log(profile_id))]):
-        qtbot.waitUntil(lambda: page.pane.log.has_line(25_000, "24999 tokens"), timeout=30_000)
-    beat.stop()
-    print(
-        f"longest stretch {1000 * beat.longest_s:.1f} ms of CPU time over {beat.beats} beats;"
-        f" longest pause {1000 * beat.pause_s:.0f} ms by the clock"
-    )
-    assert beat.beats > 50
-    assert beat.longest_s < STALL_LIMIT_S
+    qtbot.wait(300)
+    beat, beyond_s = Heartbeat(), []
+    idle_s = idle_gap_s(qtbot, beat)
+    writer = [sys.executable, "-c", WRITER, str(workbench.layout.log(profile_id))]
+    while len(beyond_s) < ATTEMPTS and min(beyond_s, default=1.0) >= STALL_LIMIT_S:
+        last = 25_000 * (len(beyond_s) + 1)
+        with beat.measure(), subprocess.Popen(writer):
+            qtbot.waitUntil(lambda no=last: page.pane.log.has_line(no, "24999 "), timeout=30_000)
+        assert beat.beats > 50
+        beyond_s.append(measured(beat, idle_s, "10,000 lines a second"))
+    assert min(beyond_s) < STALL_LIMIT_S
+
+
+def test_opening_a_long_log_does_not_stall_the_window(qtbot, context, workbench, profile_id):
+    line = "INFO 11-29 17:00:00 [loggers.py:123] Engine 000: {} tokens/s and more\n"
+    workbench.write_log(profile_id, "".join(line.format(n) for n in range(100_000)))
+    beat, beyond_s = Heartbeat(), []
+    while len(beyond_s) < ATTEMPTS and min(beyond_s, default=1.0) >= STALL_LIMIT_S:
+        page = shown_page(qtbot, context)
+        idle_s = idle_gap_s(qtbot, beat)
+        with beat.measure():
+            page.on_shown()
+            qtbot.waitUntil(lambda p=page: p.pane.log.has_line(100_000, "99999 "), timeout=10_000)
+            qtbot.wait(300)
+        page.on_hidden()
+        beyond_s.append(measured(beat, idle_s, "opening a log of 7 MB"))
+    assert min(beyond_s) < STALL_LIMIT_S
 
 
 async def _real_sleep(seconds: float) -> None:
