@@ -22,6 +22,14 @@ from twinrig.qt.text import Texts
 from twinrig.qt.theme import Theme
 
 
+@pytest.fixture(autouse=True)
+def no_language_stays() -> Iterator[None]:
+    """All tests share one QApplication: a translator that one leaves behind speaks in the next."""
+    yield
+    if QApplication.instance() is not None:
+        assert QApplication.translate("QPlatformTheme", "Cancel") == "Cancel"
+
+
 @pytest.fixture
 def folders(tmp_path: Path) -> RigFolders:
     return RigFolders.below(tmp_path / "twinrig-home")

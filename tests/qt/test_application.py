@@ -179,8 +179,11 @@ def test_qt_speaks_japanese_too(qapp, folders: RigFolders) -> None:
         assert qapp.translate("QPlatformTheme", "Cancel") == "キャンセル"
         starter.apply_language("en")
         assert qapp.translate("QPlatformTheme", "Cancel") == "Cancel"
+        starter.apply_language("ja")
     finally:
+        starter.end()
         starter.window.deleteLater()
+    assert qapp.translate("QPlatformTheme", "Cancel") == "Cancel", "nothing stays behind"
 
 
 def test_what_nobody_caught_is_logged_and_shown(

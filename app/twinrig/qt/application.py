@@ -162,6 +162,7 @@ class Starter(QObject):
         if self._bridge is not None and not self._bridge.shutdown():
             _log.warning("some work did not end in time")
         self.window.hide()
+        self._drop_qt_texts()
         self._application.quit()
 
     def show_recording(self, path: str) -> None:
@@ -175,15 +176,18 @@ class Starter(QObject):
         """Switch all text, Qt's own included; "" = as the system."""
         code = language or system_language()
         self.texts.set_language(code)
-        if self._qt_texts is not None:
-            self._application.removeTranslator(self._qt_texts)
-            self._qt_texts = None
+        self._drop_qt_texts()
         if code != "en":
             translator = QTranslator(self)
             folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
             if translator.load(QLocale(code), "qtbase", "_", folder):
                 self._application.installTranslator(translator)
                 self._qt_texts = translator
+
+    def _drop_qt_texts(self) -> None:
+        if self._qt_texts is not None:
+            self._application.removeTranslator(self._qt_texts)
+            self._qt_texts = None
 
     # -- opening -------------------------------------------------------------------------------
 

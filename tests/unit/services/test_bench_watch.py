@@ -56,8 +56,10 @@ def test_rounds_together() -> None:
 def test_a_figure_states_a_spread_of_at_least_two_percent() -> None:
     figure = Figure.of([50.0, 50.0, 50.0])
     assert figure is not None and figure.spread == pytest.approx(1.0)
-    wide = Figure.of([40.0, 50.0, 52.0])
+    wide = Figure.of([40.0, 48.0, 50.0, 51.0, 52.0])
     assert wide is not None and (wide.median, wide.spread) == (50.0, 10.0)
+    few = Figure.of([40.0, 50.0, 52.0])
+    assert few is not None and (few.median, few.spread) == (50.0, 16.0)
     assert Figure.of([]) is None
     assert figure.differs_from(Figure(53.1, 53, 53.2, 3))
     assert not figure.differs_from(wide)
