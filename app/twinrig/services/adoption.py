@@ -155,11 +155,11 @@ def _for_this_computer(host: str, profile_id: str) -> Message:
 def _hand_over(source: str, name: str) -> Message:
     if name.endswith(".service"):
         return message(
-            "Save the profile, then stop the old unit before the first start:"
+            "With the profile saved, stop the old unit before the first start:"
             " systemctl --user disable --now {unit}",
             unit=name,
         )
-    return message("Save the profile, and end {source} before the first start.", source=source)
+    return message("With the profile saved, end {source} before the first start.", source=source)
 
 
 def _environment(
