@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,9 @@ def test_a_reply_of_three_minutes_is_no_reason_to_restart(rig: Rig, stopping: li
     run_id = rig.record("busy")["run_id"]
     states: set[str] = set()
     # vLLM is made slow by stopping its processes most of the time: one reply lasts minutes.
-    client = StreamingClient(port, "tiny", max_tokens=1500)
-    brake = Brake([pid for pid, _ in rig.processes_of("busy")])
+    client = StreamingClient(port, "tiny", max_tokens=1500, counting=True)
+    pids = [pid for pid, _ in rig.processes_of("busy")]
+    brake = Brake(pids, lambda seconds: client.under_way > 1400 * seconds / LONG_REPLY_S)
     brake.start()
     began = time.monotonic()
     client.start()
@@ -98,17 +99,24 @@ def test_a_reply_of_three_minutes_is_no_reason_to_restart(rig: Rig, stopping: li
 
 
 class Brake(threading.Thread):
-    """Lets processes run one part in 200 of the time, as a card with a huge prompt seems to."""
+    """Lets processes run one part in 200 of the time, as a card with a huge prompt seems to.
 
-    def __init__(self, pids: list[int]) -> None:
+    They stay stopped while ``ahead(seconds)``: a fast machine takes as long as a slow one.
+    """
+
+    def __init__(self, pids: list[int], ahead: Callable[[float], bool]) -> None:
         super().__init__(daemon=True)
         self._pids = pids
+        self._ahead = ahead
         self._halt = threading.Event()
 
     def run(self) -> None:
+        began = time.monotonic()
         while not self._halt.wait(0.02):
             self._send(signal.SIGSTOP)
             self._halt.wait(4.0)
+            while self._ahead(time.monotonic() - began) and not self._halt.wait(0.5):
+                pass
             self._send(signal.SIGCONT)
 
     def stop(self) -> None:
